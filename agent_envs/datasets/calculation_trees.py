@@ -67,7 +67,7 @@ class _Parser:
         self.place = 0
 
     def sum_of(self, rank: int = 1) -> Tree:
-        """Read operands joined by operators of this rank."""
+        """Read operands joined by operators of this rank or above (1: + and -, 2: * and /), grouped from the left."""
         tree = self.sum_of(2) if rank == 1 else self.atom()
         while _RANK.get(self.tokens[self.place]) == rank:
             operator = self.tokens[self.place]
@@ -92,7 +92,7 @@ class _Parser:
 
 
 def parse(text: str) -> tuple[Tree, list[Fraction]]:
-    """Return the tree of an expression of numbers, `+ - * /` and brackets, and its operands in order.
+    """Return an expression's tree and its operands in order; ValueError for any other text, a sign before a number included.
 
     Raises:
         ValueError: the text is something else (a sign before a number, too).
@@ -112,7 +112,7 @@ def substitute(tree: Tree, places: Sequence[int]) -> Tree:
 
 
 def values(tree: Tree, operands: Sequence[Fraction], results: list[Fraction]) -> Fraction:
-    """Return a tree's value, and append the value of each calculation in it to `results`, its own last.
+    """Return a tree's value; append each calculation's value to `results`, its own last. ZeroDivisionError for x/0.
 
     Raises:
         ZeroDivisionError: a division by zero.
@@ -133,7 +133,7 @@ def values(tree: Tree, operands: Sequence[Fraction], results: list[Fraction]) ->
 
 
 def render(tree: Tree, operands: Sequence[str], outer: int = 0) -> str:
-    """Return a tree as text, with the brackets that it needs and no others."""
+    """Return a tree as text, with only the brackets that it needs: around all of it where its rank is below `outer`."""
     if isinstance(tree, int):
         return operands[tree]
     rank = _RANK[tree[0]]
@@ -148,7 +148,7 @@ def leaves(tree: Tree) -> list[int]:
 
 
 def divisors(tree: Tree, operands: Sequence[Fraction]) -> list[Fraction]:
-    """Return the values that the tree divides by, in order; [] of a leaf."""
+    """Return the values that the tree divides by, operands' divisors first; [] of a leaf; ZeroDivisionError at x/0."""
     if isinstance(tree, int):
         return []
     divided_by = divisors(tree[1], operands) + divisors(tree[2], operands)
@@ -186,7 +186,7 @@ def _problem(chain: Chain, numbers: list[int]) -> WordProblem:
 
 
 def _signs(chain: Chain, numbers: list[int]) -> list[tuple[int, bool]] | None:
-    """Return (sign, whole) of every value in the calculation, or None where a value is too large or does not exist."""
+    """Return (sign, whole) of each calculation's value; None where one is too large or divides by zero."""
     operands = [Fraction(number) for number in numbers]
     results: list[Fraction] = []
     try:
@@ -212,7 +212,7 @@ class _Scaling:
         self.top = max(10**digits - 1, *self.numbers)
 
     def grow(self) -> None:
-        """Multiply some of the numbers by one factor; nothing where none may grow."""
+        """Multiply some numbers above 1, drawn at random, by one factor, if order and signs stay; else change nothing."""
         movable = [place for place in self.order if self.numbers[place] > 1]
         if not movable:
             return
@@ -223,7 +223,7 @@ class _Scaling:
             self._accept([n * factor if place in places else n for place, n in enumerate(self.numbers)])
 
     def vary(self) -> None:
-        """Replace one number after the other, the largest first, by another one between its neighbours in size."""
+        """Replace each number, the largest first, by a drawn one between its neighbours; one that finds none stays."""
         for rank in reversed(range(len(self.order))):
             place = self.order[rank]
             number = self.numbers[place]
@@ -245,7 +245,7 @@ class _Scaling:
         return self.rng.randint(max(low, 10 ** (size - 1)), min(high, 10**size - 1))
 
     def _stride(self) -> int:
-        """Return a step by which numbers can be moved while divisions stay exact; 1 where that step exceeds the top."""
+        """Return the least common multiple of all divisors, by which numbers can be moved; 1 where that exceeds the top."""
         operands = [Fraction(number) for number in self.numbers]
         divided_by: list[Fraction] = []
         for tree in self.chain.trees:

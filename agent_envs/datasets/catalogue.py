@@ -32,14 +32,14 @@ class _Place(NamedTuple):
 
 
 def download_path(name: str, file: Published) -> Path:
-    """Return the path of a published file. Each has a folder of its own, and so its own `sha256.json`."""
+    """Return the path in the cache where a published file goes, in a folder of its own for its split and source."""
     folder = (file.split or "corpus") + ("-official" if file.url else "")
     family = () if name in PROBLEMS else (_SUBFOLDER,)
     return cache_dir().joinpath(*family, name, folder, file.path)
 
 
 def recorded_sha256(path: Path) -> str | None:
-    """Return the digest that the first download noted for a file, or None; UsageError where the note is damaged."""
+    """Return the digest that a file's first download noted; None without a note; UsageError where the note is damaged."""
     try:
         sha256 = json.loads((path.parent / "sha256.json").read_bytes()).get(path.name)
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def recorded_sha256(path: Path) -> str | None:
 
 
 def record_sha256(path: Path, sha256: str) -> None:
-    """Note a file's digest in the `sha256.json` beside it; other files' notes stay."""
+    """Note a file's digest in the `sha256.json` beside it, created or replaced at once; other files' notes stay."""
     note = path.parent / "sha256.json"
     earlier = json.loads(note.read_bytes()) if note.exists() else {}
     content = json.dumps(earlier | {path.name: sha256}, indent=1, sort_keys=True).encode()
@@ -67,7 +67,7 @@ def _check_recorded(path: Path, actual: str) -> None:
 
 
 def dataset(name: str) -> DataSet:
-    """Return a row of the catalogue; a UsageError names the rows there are."""
+    """Return a row of the catalogue; UsageError, with the rows there are, for any other name, a mixture's included."""
     if name not in DATASETS:
         raise UsageError(f"data set {name!r} is unknown; known: {', '.join((*DATASETS, *MIXTURES))}, or a file's path")
     return DATASETS[name]
@@ -80,7 +80,7 @@ def _as_path(name: str, endings: tuple[str, ...]) -> Path | None:
 
 
 def _places(row: DataSet | ProblemSet, split: str) -> Iterator[_Place]:
-    """Yield where a split may lie: first the folder named by AGENT_ENVS_DATA, then the cache."""
+    """Yield where a split may lie, whether or not it is there: first the folder named by AGENT_ENVS_DATA, then the cache."""
     files = [file for file in row.files if file.split == split]
     folder = os.environ.get(DATA_FOLDER_VARIABLE)
     if folder and isinstance(row, DataSet):
@@ -106,7 +106,7 @@ def _missing(what: str, looked: list[str], command: str) -> DataMissing:
 
 
 def _find(name: str, split: str) -> _Place:
-    """Find the file of a data set's split, by path or name; DataMissing names the command that brings it."""
+    """Find a split's file by path or name; DataMissing (with the command) if it is not here, UsageError for unknown names."""
     if split not in SPLITS:
         raise UsageError(f"split {split!r} is unknown; the splits are {', '.join(SPLITS)}")
     if path := _as_path(name, ENDINGS):
@@ -141,7 +141,7 @@ def find_questions(name: str, split: str) -> Path:
 
 
 def available_splits(name: str) -> tuple[str, ...]:
-    """Return the splits that can be loaded now, in the order train, dev, test; of a mixture those of all, of a file test."""
+    """Return the splits that can be loaded now, as train, dev, test; of a mixture those of all members, of a file "test"."""
     if name in MIXTURES:
         common = [available_splits(member) for member in MIXTURES[name].members]
         return tuple(split for split in SPLITS if all(split in splits for splits in common))
@@ -151,7 +151,7 @@ def available_splits(name: str) -> tuple[str, ...]:
 
 
 def present_splits(name: str) -> tuple[str, ...]:
-    """Return `available_splits(name)`, and at least one.
+    """Return `available_splits(name)`, at least one; DataMissing, with the command that gets a split, where there is none.
 
     Raises:
         DataMissing: there is none; the message names a split that is published, and the command that gets it.
@@ -169,7 +169,7 @@ def present_splits(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _load(place: _Place, name: str, split: str, size: int, changed_ns: int) -> tuple[Question, ...]:
-    """Read a split once for each path, size and time of change, which are arguments only to be part of the key."""
+    """Read a split, cached by path, size and time of change; UsageError where its bytes differ from the recorded sha256."""
     if recorded_sha256(place.path) is not None:
         _check_recorded(place.path, sha256_file(place.path))
     row = DATASETS.get(name)
@@ -179,7 +179,7 @@ def _load(place: _Place, name: str, split: str, size: int, changed_ns: int) -> t
 
 
 def load_questions(name: str, split: str) -> tuple[Question, ...]:
-    """Return the questions of a split, read once per process; see `find_questions` for the arguments.
+    """Return a split's questions, cached until its file changes; a mixture's are its members' in turn, ids prefixed.
 
     A mixture gives its members' questions one after the other, each id with the data set's name before it.
     """
@@ -200,7 +200,7 @@ def problem_splits(name: str) -> tuple[str, ...]:
 
 
 def find_problems(name: str, split: str) -> Path:
-    """Return the file of a problem set's split: first in the folder named by AGENT_ENVS_DATA, then in the cache.
+    """Return a problem split's file, in AGENT_ENVS_DATA or cache; DataMissing if absent, UsageError for other bytes or names.
 
     Raises:
         DataMissing: it is not on this machine, or is not downloaded at all; the message says what to do.
@@ -225,7 +225,7 @@ def find_problems(name: str, split: str) -> Path:
 
 
 def find_corpus(name: str = "auto") -> Path:
-    """Return the file of a corpus: `sample` (also `auto`), `wiki-18`, or a path.
+    """Return the path of a corpus: `sample` (or `auto`), `wiki-18`, or a file's path, unchecked; DataMissing, or UsageError.
 
     Raises:
         DataMissing: it is not on this machine; the message says where it was looked for and how to get it.
@@ -260,7 +260,7 @@ def _open_corpus(path: Path, size: int, changed_ns: int) -> FileCorpus:
 
 
 def load_corpus(name: str = "auto") -> FileCorpus:
-    """Open a corpus once per process; DataMissing where it is not there. See `find_corpus` for the names."""
+    """Open a corpus, cached until its file changes; DataMissing if it is not there, UsageError if its sha256 changed."""
     path = find_corpus(name)
     if not path.is_file():
         raise DataMissing(f"no corpus at {path}")

@@ -27,7 +27,7 @@ _QUESTION_KEYS = {"question", "golden_answers", "answer", "answers", "Question"}
 
 
 def _scan(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
-    """Return the offsets of rows (and last, the end of the file) and the sha256 of the bytes, in one pass."""
+    """Return the offsets of rows that are not blank (last the end of the file) and the sha256 of the bytes, in one pass."""
     size = path.stat().st_size
     sha256 = hashlib.sha256()
     starts: list[Offsets] = [np.zeros(1, dtype=np.int64)]
@@ -58,7 +58,7 @@ def _read_index(stem: Path) -> tuple[Offsets, str] | None:
 
 
 def _index(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
-    """Return a corpus file's line offsets and sha256, from the cache if the file is unchanged; a scan without one."""
+    """Return a corpus file's row offsets and sha256, from the cache while the file is unchanged, else by a scan to cache."""
     state = path.stat()
     key = json.dumps([str(path), state.st_size, state.st_mtime_ns]).encode("utf-8", "surrogatepass")
     stem = cache_dir() / "corpora" / hashlib.sha256(key).hexdigest()[:24]
@@ -128,7 +128,7 @@ class FileCorpus(Uncopied):
         return self._passage(self._bytes[start:end], f"row {number}")
 
     def row(self, passage_id: str) -> int:
-        """Return the row of an id; raises KeyError where there is none.
+        """Return the row of an id; KeyError where there is none, UsageError where the map meets an id twice.
 
         Ids that are their row's number, as in wiki-18, need no map; for others it is built at the first call.
         """
@@ -165,7 +165,7 @@ class FileCorpus(Uncopied):
         raise self._refusal(where, fields)
 
     def _refusal(self, where: str, fields: Mapping[str, Any]) -> UsageError:
-        """Build the error for a row that is no passage; it recognises a question file."""
+        """Return the UsageError for a row that is no passage; it says so if the file seems one of questions."""
         keys = ", ".join(sorted(fields))
         if _QUESTION_KEYS & set(fields):
             return UsageError(f"{self.path} is a question file, not a corpus ({where} has the keys {keys})")

@@ -63,7 +63,7 @@ class Transfer:
         self.progress = progress
 
     def run(self) -> None:
-        """Complete the part, going on where an earlier run stopped; an EnvFault says how to resume."""
+        """Complete the part under a lock, resuming an earlier run's; EnvFault if it fails (one final drops an empty part)."""
         try:
             with self.part.open("ab") as file, httpx.Client(timeout=TIMEOUT_SECONDS) as client:
                 if not try_lock(file):
@@ -76,7 +76,7 @@ class Transfer:
             raise
 
     def move(self, target: Path, sha256: str | None) -> None:
-        """Put the complete part in its place; one with another sha256 than the expected is removed, with an EnvFault."""
+        """Put the complete part in its place; EnvFault where its sha256 is another (it is removed) or the part is gone."""
         try:
             actual = sha256_file(self.part) if sha256 else sha256
             if actual != sha256:
@@ -90,7 +90,7 @@ class Transfer:
         self.note.unlink(missing_ok=True)
 
     def _attempt_repeatedly(self, file: BinaryIO, client: httpx.Client) -> None:
-        """Attempt the transfer with growing pauses; EnvFault after the last attempt, and the part stays for a resume."""
+        """Attempt the transfer, sleeping longer after each cut; EnvFault after the last (the part stays) or a final fault."""
         cause: Exception | None = None
         for attempt in range(RETRIES + 1):
             if attempt:
@@ -105,7 +105,7 @@ class Transfer:
         )
 
     def _attempt(self, file: BinaryIO, client: httpx.Client) -> None:
-        """Request the rest of the file, or all of it where the server's version changed, and note what the part is of."""
+        """Request what the part lacks, or all of it where the server's version changed, and note what the part is of."""
         note = self._read_note()
         if not note:
             file.truncate(0)
@@ -150,7 +150,7 @@ class Transfer:
         raise EnvFault(f"{self.url} redirects more than {REDIRECTS} times", retryable=False)
 
     def _extent(self, response: httpx.Response, offset: int) -> tuple[int, int]:
-        """Return the start of the body in the file and its length (-1: not told); _Interrupted to try again, else EnvFault."""
+        """Return the body's start in the file and the file's length (-1: not told); _Interrupted to retry, else EnvFault."""
         status = response.status_code
         if status == 416:
             self.note.unlink(missing_ok=True)
@@ -170,7 +170,7 @@ class Transfer:
         return offset, int(total) if total.isdigit() else -1
 
     def _receive(self, response: httpx.Response, file: BinaryIO, offset: int, total: int) -> None:
-        """Write the body to the part with progress; EnvFault beyond the cap, announced or received, and the part is emptied."""
+        """Write the body to the part with progress; beyond the cap, announced or received, empty it and raise EnvFault."""
         count = offset
         if total <= self.max_bytes:
             for chunk in response.iter_raw():
@@ -195,7 +195,7 @@ def fetch_url(
     max_bytes: int = DEFAULT_MAX_BYTES,
     backoff_seconds: float = 1.0,
 ) -> Path:
-    """Download a file, resuming what an earlier call left; a file that is there with the right hash is kept.
+    """Download a file, resuming an earlier part, and return its path; one there with the right hash, or no hash asked, stays.
 
     Args:
         url: https address (http only to this machine).
@@ -224,7 +224,7 @@ def fetch_hub(
     repo: str, filename: str, revision: str, target_dir: Path, sha256: str | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Path:  # fmt: skip
-    """Download a file of a data set repository on the Hugging Face hub (or at HF_ENDPOINT) into a folder.
+    """Download a hub (HF_ENDPOINT's, too) data set's file into a folder; one with another sha256 is removed: EnvFault.
 
     Raises:
         EnvFault: the hub failed or has no such file, or the file is too large or has another hash.
@@ -258,7 +258,7 @@ def fetch_hub(
 
 
 def _fetch(name: str, file: Published, progress: Progress | None) -> Path:
-    """Download a file unless its checked copy is here, and record its sha256."""
+    """Download a file unless its checked copy is here (a damaged one is replaced), and record its sha256; return its path."""
     path = download_path(name, file)
     expected = file.sha256 or recorded_sha256(path)
     if path.is_file():
@@ -297,7 +297,7 @@ def _unpack(packed: Path, target: Path, progress: Progress | None) -> None:
 
 
 def _get_corpus(name: str, progress: Progress | None) -> Path:
-    """Download and unpack a corpus unless its checked copy is here; UsageError for one without a download."""
+    """Download and unpack a corpus unless its checked copy is here, and remove the packed file; UsageError without download."""
     file = CORPORA[name].file
     if file is None:
         raise UsageError(f"corpus {name!r} comes with the data folder that AGENT_ENVS_DATA names; it has no download")
@@ -314,7 +314,7 @@ def _get_corpus(name: str, progress: Progress | None) -> Path:
 def get(
     name: str, split: str = "", progress: Progress | None = None, *, source: Literal["hub", "official"] = "hub"
 ) -> Path:
-    """Get a split of a data set, or a corpus, into the cache, and return its file (of a mixture: the folder of both).
+    """Get a split or a corpus into the cache and return its file, of a mixture its folder; UsageError for none, or EnvFault.
 
     What is there and intact is not transferred again; what is there and damaged is replaced.
 

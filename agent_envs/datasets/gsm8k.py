@@ -36,7 +36,7 @@ _UNSAFE = re.compile(
 
 
 def _implied_numbers() -> dict[str, frozenset[int]]:
-    """Return the numbers for which each word may stand; a row whose calculation uses such a number is left out."""
+    """Return, for each word, the numbers for which it may stand: a question with the word must not calculate with them."""
     numbers = json.loads(files(__package__).joinpath("gsm8k_implied_numbers.json").read_text("utf-8"))
     table: dict[str, set[int]] = {}
     for value, words in numbers.items():
@@ -56,7 +56,7 @@ _PROBES = (7_919, 104_729)
 
 
 def traceable(row: Mapping[str, object], id: str = "gsm8k") -> Chain | None:
-    """Return the chain of a row with the fields question and answer, or None where it cannot be traced safely.
+    """Return the chain of a row's `question` and `answer`; None where a number could be traced in two ways or none.
 
     Args:
         row: one row of the published file.
@@ -82,7 +82,7 @@ _Calculation = tuple[Tree, list[Fraction], int]
 
 
 def _calculations(solution: str) -> list[_Calculation]:
-    """Return each annotation's tree, operands and result; nothing where one of them does not hold."""
+    """Return each annotation's tree, operands and result; [] where one is no true calculation, or the answer is another."""
     calculations: list[_Calculation] = []
     for text in _ANNOTATION.findall(solution):
         left, _, right = text.rpartition("=")
@@ -100,7 +100,7 @@ def _calculations(solution: str) -> list[_Calculation]:
 
 
 def _hides_a_number(question: str, numbers: tuple[int, ...], operands: list[Fraction]) -> bool:
-    """Return whether an operand may have been meant as something else than the question's number that it equals."""
+    """Return whether an operand may mean something else than the number: a number word, a fraction, or used more than once."""
     used = set(operands)
     for word in _WORD.findall(question.lower()):
         if used & (_IMPLIED_VALUES.get(word, frozenset()) | _IMPLIED_VALUES.get(word.removesuffix("s"), frozenset())):
@@ -112,7 +112,7 @@ def _hides_a_number(question: str, numbers: tuple[int, ...], operands: list[Frac
 
 
 def _says_twice(numbers: tuple[int, ...], results: list[int]) -> bool:
-    """Return whether a number of the question follows from the others, as far as that shows."""
+    """Return whether a number of the question is a sum or product of two others or a result; small numbers are let pass."""
     simple_results = set(results)
     for a, b in combinations(numbers, 2):
         simple_results |= {a + b} if 1 in (a, b) else {a + b, a * b}
@@ -120,7 +120,7 @@ def _says_twice(numbers: tuple[int, ...], results: list[int]) -> bool:
 
 
 def _reading(numbers: tuple[int, ...], calculations: list[_Calculation]) -> tuple[Tree, ...]:
-    """Return the trees with every operand traced to a number or result; nothing unless there is just one such reading.
+    """Return the trees with every operand traced to a number or result; () unless just one calculation fits and uses all.
 
     In a reading the last result stands on every number and on every other result.
     """
@@ -151,7 +151,7 @@ def _contributing_numbers(trees: tuple[Tree, ...], count: int) -> set[int]:
 
 
 def _fingerprint(trees: tuple[Tree, ...], count: int) -> tuple[Fraction, ...]:
-    """Return the last result for two sets of other numbers: equal for readings that are the same calculation."""
+    """Return the last result for each of some fixed sets of other numbers: equal for readings that calculate alike."""
     results = []
     for probe in _PROBES:
         operands = [Fraction(probe + place * place * 31, 7 + place) for place in range(count)]

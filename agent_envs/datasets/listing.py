@@ -20,7 +20,7 @@ from agent_envs.datasets.readers import file_rows
 
 
 def data_rows() -> list[dict[str, str]]:
-    """Return a row a data set, mixture, problem set, corpus, and what is found elsewhere; nothing is fetched."""
+    """Return a row for each data set, mixture, problem set, corpus and manual source; counts those here, fetches nothing."""
     rows = []
     for name, row in DATASETS.items():
         rows.append(
@@ -45,7 +45,7 @@ def data_rows() -> list[dict[str, str]]:
 
 
 def data_paths(name: str, split: str) -> list[Path]:
-    """Return the files of a data set's split, a mixture's split, a problem set's split, a corpus, or what is elsewhere.
+    """Return a name's files: of the split, or, without one, of all splits here; DataMissing where it is not on this machine.
 
     Raises:
         DataMissing: not on this machine.
@@ -63,7 +63,7 @@ def data_paths(name: str, split: str) -> list[Path]:
 
 
 def origin_of(problems: ProblemSet) -> str:
-    """Return the origin of a problem set."""
+    """Return a problem set's origin, as it is given or else as its files' repositories."""
     return problems.origin or _from(problems.files)
 
 
@@ -73,7 +73,7 @@ def _split_sizes(files: tuple[Published, ...]) -> str:
 
 
 def _row_count(name: str, split: str) -> str:
-    """Return the number of rows of a split's file, or a note that pyarrow is missing."""
+    """Return the number of rows of a split's file, or "(not counted without pyarrow)"."""
     try:
         return f"{sum(1 for _ in file_rows(find_problems(name, split))):,}"
     except MissingExtra:
@@ -86,7 +86,7 @@ def _here(name: str) -> str:
 
 
 def _local_path(find: Callable[[str], Path], name: str) -> str:
-    """Return the place of a data set on this machine, or "no"."""
+    """Return the path that `find` gives for a name, as text; "no" where it raises DataMissing."""
     try:
         return str(find(name))
     except DataMissing:
@@ -100,7 +100,7 @@ def _from(files: tuple[Published, ...]) -> str:
 
 
 def _repository(url: str) -> str:
-    """Return the repository that a raw file of GitHub is from; of another address, its host."""
+    """Return github.com/OWNER/NAME for a raw file of GitHub; of another address, its host."""
     parts = urlsplit(url)
     raw = parts.netloc.endswith(".githubusercontent.com")
     owner, name = parts.path.removeprefix("/media").strip("/").split("/")[:2] if raw else ("", "")

@@ -77,7 +77,7 @@ MANUAL_SOURCES = {
 
 
 def find_manual_source(name: str) -> Path:
-    """Return the path of a row of `MANUAL_SOURCES` on this machine.
+    """Return the path of a row of `MANUAL_SOURCES`, in AGENT_ENVS_DATA or the cache; DataMissing says how to have it.
 
     Raises:
         DataMissing: nowhere; the message says how to have it.

@@ -12,7 +12,7 @@ LIMIT = 1000 ** len(_SCALES)
 
 
 def _below_thousand(value: int) -> str:
-    """Write a number under a thousand in words."""
+    """Write a number from 0 to 999 in words, without "and"."""
     words = []
     if value >= 100:
         words.append(f"{_ONES[value // 100]} hundred")
@@ -32,7 +32,7 @@ _SHAPE = re.compile(r"[a-z]+(?:(?:, ?| ?- ?| +)[a-z]+)*")
 
 
 def number_words(value: int) -> str:
-    """Return the English cardinal of a number, without "and" and without commas.
+    """Return the English cardinal of a number, without "and" and commas; ValueError below 0 or from 10**21 on.
 
     Args:
         value: at least 0 and below 10**21.
@@ -55,7 +55,7 @@ def number_words(value: int) -> str:
 
 
 def parse_number_words(text: str) -> int:
-    """Return the number that English words name; case, hyphens, commas and "and" make no difference.
+    """Return the number that English words name; case, hyphens, commas and "and" do not matter. ValueError for others.
 
     Raises:
         ValueError: the text is not one cardinal below 10**21.

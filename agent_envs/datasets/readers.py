@@ -80,7 +80,7 @@ def _hotpotqa(row: DataRow) -> Draft:
 
 
 def _musique(row: DataRow) -> Draft | None:
-    """Read a row of MuSiQue, or None if it is unanswerable; its id names the kind of hops."""
+    """Read a row of MuSiQue; None if it is unanswerable. An id that names hops gives the label "type"."""
     if row.fields.get("answerable") is False:
         return None
     identity = row.text("id")
@@ -98,7 +98,7 @@ def _triviaqa(row: DataRow) -> Draft:
 
 
 def _popqa(row: DataRow) -> Draft:
-    """Read a row of PopQA, whose answers are a JSON list in a text; any other fails the row."""
+    """Read a row of PopQA, whose answers are a JSON list in a text; UsageError for any other."""
     try:
         answers = json.loads(row.text("possible_answers"))
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ def _bamboogle(row: DataRow) -> Draft:
 
 
 def _verl(row: DataRow) -> Draft:
-    """Read a row in verl's format; without a field `question` it is behind "Question:" in the prompt."""
+    """Read a row in verl's format; without a `question` it is what follows the last "Question:" in the last message."""
     source = row.text("data_source")
     target = row.inner("reward_model").inner("ground_truth").texts("target")
     extra = row.inner("extra_info")
@@ -165,7 +165,7 @@ ENDINGS = tuple(_BY_ENDING)
 
 
 def file_rows(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a file of any ending in `ENDINGS`.
+    """Yield the rows of a file by its ending; DataMissing if absent, UsageError for another ending, MissingExtra for pyarrow.
 
     Raises:
         DataMissing: there is no such file.
@@ -181,7 +181,7 @@ def file_rows(path: Path) -> Iterator[DataRow]:
 
 
 def _sniff(path: Path) -> str:
-    """Detect a file's format by its ending and the keys of its first row; UsageError lists the known ones."""
+    """Return the first format that fits a file's ending and its first row's keys; UsageError lists the known ones."""
     rows = _BY_ENDING.get(path.suffix.lower())
     first = next(rows(path), None) if rows else None
     keys = sorted(str(key) for key in first.fields) if first else []
@@ -193,7 +193,7 @@ def _sniff(path: Path) -> str:
 
 
 def _unwrap(text: str) -> str:
-    """Remove the CSV quotes that a published text still has; any other text stays."""
+    """Remove the outer CSV quotes of a text whose inner quotes are all doubled, and undouble them; any other text stays."""
     # Some published TriviaQA rows are still raw CSV fields: quoted, with their inner quotes doubled.
     inner = text[1:-1]
     wrapped = len(text) > 2 and text[0] == text[-1] == '"'
@@ -205,7 +205,7 @@ def _unwrap(text: str) -> str:
 def read_file(
     path: Path | str, format: str | None = None, *, dataset: str, split: str, only: str = "", labels: Labels = ()
 ) -> Reading:
-    """Read a question file and tell its format and how many unanswerable rows it has.
+    """Read a question file as questions, format and number of unanswerable rows; DataMissing, or UsageError for a bad one.
 
     Args:
         path: the file.
@@ -231,7 +231,7 @@ def read_file(
 
 
 def _clean_draft(row: DataRow, draft: Draft | None) -> Draft | None:
-    """Strip a draft's question and answers, and drop equal answers; None stays, UsageError if nothing is left of either."""
+    """Strip a draft's question and answers, drop equal and empty answers; None stays; UsageError if either ends up empty."""
     if draft is None:
         return None
     answers = list(dict.fromkeys(answer.strip() for answer in draft.answers if answer.strip()))
@@ -245,7 +245,7 @@ def read_rows(
     rows: Iterable[DataRow], convert: Callable[[DataRow], Draft | None], format: str, dataset: str, split: str,
     labels: Labels = (),
 ) -> Reading:  # fmt: skip
-    """Return the questions of rows with unique ids, else UsageError; rows that `convert` leaves out are counted."""
+    """Return rows' questions, ids made up where empty (UsageError if one recurs); rows that convert to None are counted."""
     questions: dict[str, Question] = {}
     skipped = 0
     for number, row in enumerate(rows):

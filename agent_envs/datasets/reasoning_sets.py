@@ -18,7 +18,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}`, `\fbox{...}` or `\boxed 7` of a LaTeX text; None where none closes."""
+    r"""Return the content of a LaTeX text's last `\boxed{...}`, `\fbox{...}` or `\boxed 7`; None if that is not closed."""
     last = None
     for match in _BOX.finditer(text):
         last = match
@@ -46,7 +46,7 @@ def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | 
 
 
 def _gsm8k(row: DataRow) -> Draft | None:
-    """Read a row of GSM8K: the answer stands behind #### in its solution, and a row without it fails."""
+    """Read a row of GSM8K, never None: the answer stands behind #### in its solution; UsageError without it."""
     solution = row.text("answer")
     answer = without_thousands(solution.rpartition("####")[2].strip())
     if "####" not in solution:
@@ -55,7 +55,7 @@ def _gsm8k(row: DataRow) -> Draft | None:
 
 
 def _boxed_answer(row: DataRow) -> str:
-    """Return the answer, or the last box of the solution, without its box and dollar signs; neither fails the row."""
+    """Return the answer, or the last box of the solution, without its box and dollar signs; UsageError without either."""
     answer = row.optional("answer") or last_boxed(row.optional("solution"))
     if not answer:
         raise row.fail("answer", "a text, or solution must end in a box")
@@ -63,7 +63,7 @@ def _boxed_answer(row: DataRow) -> str:
 
 
 def _math(row: DataRow) -> Draft | None:
-    """Read a row of MATH: the answer is in the solution's last box."""
+    """Read a row of MATH, never None: its answer, else its solution's last box; UsageError without either."""
     labels = {
         "subject": row.optional("subject") or row.optional("type"),
         "level": row.optional("level").removeprefix("Level").strip(),
@@ -72,7 +72,7 @@ def _math(row: DataRow) -> Draft | None:
 
 
 def _aime(row: DataRow) -> Draft | None:
-    """Convert a row of AIME; an answer that is no whole number from 0 to 999 fails it."""
+    """Read a row of AIME, never None; UsageError where the answer is no whole number from 0 to 999."""
     answer = _boxed_answer(row)
     if not (answer.isascii() and answer.isdigit() and len(answer) <= 3):
         raise row.fail("answer", f"a whole number from 0 to 999, not {answer[:40]!r}")
@@ -80,7 +80,7 @@ def _aime(row: DataRow) -> Draft | None:
 
 
 def _webwalkerqa(row: DataRow) -> Draft | None:
-    """Read a row of WebWalkerQA, with labels under either name that its publications use."""
+    """Read a row of WebWalkerQA, never None, with labels by either name that its publications use, and its start page."""
     info = _lower(row.inner("info")) if "info" in row.fields else DataRow(row.where, {})
     names = {"subject": "domain", "level": "difficulty_level", "language": "lang", "type": "type"}
     labels = {label: info.optional(name) for label, name in names.items()}
@@ -91,7 +91,7 @@ def _webwalkerqa(row: DataRow) -> Draft | None:
 
 
 def _gaia(row: DataRow) -> Draft | None:
-    """Convert a row of GAIA; None for one with a file or without a public answer."""
+    """Read a row of GAIA; None for one with a file or without a public answer."""
     answer = row.optional("final answer")
     if row.optional("file_name") or answer in ("", "?"):
         return None
@@ -99,7 +99,7 @@ def _gaia(row: DataRow) -> Draft | None:
 
 
 def _hle(row: DataRow) -> Draft | None:
-    """Read a row of HLE, or None if it has an image."""
+    """Read a row of HLE; None if it has an image."""
     if row.fields.get("image"):
         return None
     labels = {
@@ -111,7 +111,7 @@ def _hle(row: DataRow) -> Draft | None:
 
 
 def _xbench(row: DataRow) -> Draft | None:
-    """Read a row of xBench; UsageError if the file is still encoded."""
+    """Read a row of xBench, never None; UsageError if the file is still encoded."""
     question = row.text("prompt")
     if _ENCODED.fullmatch(question):
         raise UsageError(
@@ -140,7 +140,7 @@ def _lower(row: DataRow) -> DataRow:
 
 
 def read_reasoning(path: Path, name: str, split: str) -> Reading:
-    """Read a file of one of `REASONING_SETS`, of any ending that the readers of questions know.
+    """Read a file of a reasoning set; UsageError for an unknown set, a bad row or no question; DataMissing, MissingExtra.
 
     Args:
         path: the file.

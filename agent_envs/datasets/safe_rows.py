@@ -25,12 +25,12 @@ class DataRow:
         self.fields: Mapping[str, Any] = fields
 
     def fail(self, field: str, expected: str) -> UsageError:
-        """Return the error that names the place, the field, and what it must be."""
+        """Return the UsageError that names the place and the field, as missing or with what it must be."""
         state = f"field {field!r} must be {expected}" if field in self.fields else f"field {field!r} is missing"
         return UsageError(f"{self.where}: {state}")
 
     def text(self, field: str) -> str:
-        """Return a text, stripped (a whole number counts as one); missing or empty is an error."""
+        """Return a text, stripped (a whole number counts as one); UsageError where it is missing, empty or anything else."""
         value = self.fields.get(field)
         if isinstance(value, str) and value.strip():
             return value.strip()
@@ -39,11 +39,11 @@ class DataRow:
         raise self.fail(field, "a text that is not empty")
 
     def optional(self, field: str) -> str:
-        """Return a text, or "" where the field is missing or empty."""
+        """Return a text, or "" where the field is missing or empty; UsageError for what is no text."""
         return self.text(field) if self.fields.get(field) not in (None, "") else ""
 
     def texts(self, field: str, needed: bool = True) -> list[str]:
-        """Return a list of texts (a bare text counts as one); a missing field is an error where it is needed."""
+        """Return a list of texts (a bare text counts as one); [] where it is missing and not `needed`, else UsageError."""
         value = self.fields.get(field)
         if value is None and not needed:
             return []
@@ -53,13 +53,13 @@ class DataRow:
         return texts
 
     def inner(self, field: str) -> "DataRow":
-        """Return the object inside a field as a row; a field that is none is an error."""
+        """Return the object inside a field as a row that knows its place; UsageError where there is none."""
         if not isinstance(self.fields.get(field), Mapping):
             raise self.fail(field, "an object")
         return DataRow(f"{self.where}, in {field!r}", self.fields[field])
 
     def labels(self, *fields: str) -> Labels:
-        """Return those of the fields that are texts, as pairs."""
+        """Return those of the fields that are texts and not empty, as (field, text) pairs in the order asked for."""
         fields_and_values = ((field, self.fields.get(field)) for field in fields)
         return tuple((field, value) for field, value in fields_and_values if isinstance(value, str) and value)
 
@@ -108,7 +108,7 @@ def json_list(path: Path) -> Iterator[DataRow]:
 
 
 def table(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a TSV or CSV file, as its header line decides; UsageError where a line cannot be read."""
+    """Yield the rows of a TSV or CSV file (tabs in the header line decide); UsageError where a line cannot be read."""
     lines = _lines(path)
     # PopQA publishes tabs and Bamboogle commas, each also found under the other ending: the header line decides.
     header = next(lines, "")

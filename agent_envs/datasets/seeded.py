@@ -77,7 +77,7 @@ class SeededSource(Uncopied, Generic[TaskT]):
         return self._sizes[split]
 
     def get(self, split: str, key: int | str) -> TaskT:
-        """Return a task by index >= 0 or by id.
+        """Return a task by index >= 0 or by id; KeyError for an unknown split, an index that is none, or another source's id.
 
         Raises:
             KeyError: an unknown split, an index that is none, or an id that is not of this source and split.
@@ -129,14 +129,14 @@ class SeededWorlds(SeededSource[TaskT]):
         raise NotImplementedError(f"{type(self).__name__} must write tasks(split, world)")
 
     def build(self, split: str, index: int) -> TaskT:
-        """Return the task of an index; a world with fewer tasks begins again."""
+        """Return an index's task: indices go over the worlds, then over their items; a world with fewer begins again."""
         turn, column = divmod(index, self._worlds[split])
         block, item = divmod(turn, self._each)
         tasks = self.tasks(split, block * self._worlds[split] + column)
         return tasks[item % len(tasks)]
 
     def index_in(self, split: str, task_id: str) -> int:
-        """Return the index of the world and item that an id holds, -1 for none."""
+        """Return the index of the world and item that an id holds; -1 for none, or an item beyond the most of a world."""
         world, item = self.numbers_in(split, task_id, 2) or (0, self._each)
         if item >= self._each:
             return -1

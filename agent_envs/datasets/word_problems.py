@@ -43,7 +43,7 @@ class Setting:
 
 
 def _setting(name: str, row: dict[str, Any], cash_box: dict[str, Any]) -> Setting:
-    """Return a setting; one with a cash box gets the sentences about it, too."""
+    """Build a setting from its row; one with a form about cash gets the cash box's forms and questions, too."""
     forms, questions = [Form(*form) for form in row["forms"]], row["questions"]
     if any(form.target == "cash" for form in forms):
         forms += [Form(*form) for form in cash_box["forms"]]
@@ -97,7 +97,7 @@ class _NoNumbers(Exception):
 
 
 def word_problem(rng: random.Random, digits: int = 6, steps: tuple[int, int] = (2, 6)) -> WordProblem:
-    """Return a new word problem, after as many draws as it takes.
+    """Return a new word problem, drawn until its numbers fit; ValueError for digits beyond 2-12 or steps beyond 1-8.
 
     Args:
         rng: the source of all randomness.
@@ -121,7 +121,7 @@ def word_problem(rng: random.Random, digits: int = 6, steps: tuple[int, int] = (
 
 
 def _ways(setting: Setting) -> dict[str, tuple[Form, ...]]:
-    """Return the sentences that may follow each quantity."""
+    """Return, by quantity, the sentences that may follow it; a quantity that none follows is left out."""
     ways: dict[str, list[Form]] = defaultdict(list)
     for form in setting.forms:
         ways[form.source].append(form)
@@ -150,7 +150,7 @@ def _walk(rng: random.Random, setting: Setting, count: int) -> list[Form]:
 
 
 def _build(rng: random.Random, setting: Setting, path: list[Form], digits: int) -> WordProblem:
-    """Write a word problem along a path of forms: a sentence for each with its numbers, and the question at the end."""
+    """Write a problem along a path of forms, a sentence with numbers for each, then the question; _NoNumbers if none fit."""
     numbers = _Numbers(rng, digits)
     pairs = numbers.choose([form.op for form in path])
     who, other = rng.sample(_NAMES, 2)
@@ -179,7 +179,7 @@ class _Numbers:
         self.steps: list[str] = []
 
     def choose(self, ops: list[str]) -> list[tuple[int, ...]]:
-        """Return the stated numbers of each sentence, or raise _NoNumbers."""
+        """Return each sentence's stated numbers, and note the calculations in `steps`; _NoNumbers where none fit."""
         divisors, needs = self._divisors(ops)
         pairs = [self._draw_opening(ops[0], needs[0])]
         for op, divisor, need in zip(ops[1:], divisors[1:], needs[1:], strict=True):
@@ -188,7 +188,7 @@ class _Numbers:
         return pairs
 
     def _divisors(self, ops: list[str]) -> tuple[list[int], list[int]]:
-        """Return each division's divisor, and what the quantity after each sentence must be a multiple of."""
+        """Return each division's divisor (else 0) and what must divide each sentence's quantity; _NoNumbers if too large."""
         divisors, needs = [0] * len(ops), [1] * len(ops)
         for place in range(len(ops) - 1, 0, -1):
             need = needs[place]
@@ -207,7 +207,7 @@ class _Numbers:
         return self.rng.randrange(max(2, 10 ** (size - 1)), 10**size)
 
     def _multiple(self, of: int, top: int, fewest: int = 1, rest: int = 0) -> int:
-        """Return a number of 2 to `top` that leaves `rest` when divided by `of`; `_NoNumbers` if there is none."""
+        """Return a drawn number of 2 to `top` that leaves `rest` when divided by `of`; _NoNumbers if it finds none."""
         wish = min(self._draw(self.digits, fewest), top)
         value = wish - (wish - rest) % of
         if value < 2:
@@ -217,7 +217,7 @@ class _Numbers:
         return value
 
     def _draw_opening(self, op: str, need: int) -> tuple[int, ...]:
-        """Draw the first sentence's numbers so that `need` divides the quantity."""
+        """Draw the first sentence's numbers so that `need` divides the quantity, and calculate it; _NoNumbers if none fit."""
         large = (self.digits + 1) // 2
         if op == "=":
             self.quantity = self._multiple(need, self.top, large)
@@ -232,7 +232,7 @@ class _Numbers:
         return pair
 
     def _draw_pair(self, op: str, need: int) -> tuple[int, ...]:
-        """Draw the numbers of the next step so that `need` divides the new quantity; `_NoNumbers` if there are none."""
+        """Draw the next sentence's numbers so that `need` divides the new quantity; _NoNumbers if there are none."""
         q = self.quantity
         if op == "+":
             return (self._multiple(need, self.top, rest=-q),)
@@ -250,7 +250,7 @@ class _Numbers:
         return (n, m) if self.rng.random() < 0.5 else (m, n)
 
     def _calculate(self, op: str, pair: tuple[int, ...], start: int | None = None) -> None:
-        """Write down the calculations of a sentence; an opening starts from its first number."""
+        """Write down a sentence's calculations and the new quantity; an opening begins at `start`. _NoNumbers at a limit."""
         q = self.quantity if start is None else start
         n, m = pair[0], pair[-1]
         if op in ("+*", "-*"):
@@ -269,7 +269,7 @@ class _Numbers:
             self._write(f"{q}{op}{m}", q + m if op == "+" else q - m, q if op == "-" else 0)
 
     def _write(self, step: str, result: int, taken_from: int = 0) -> None:
-        """Write down a step; `_NoNumbers` if out of range, or below a tenth of what it is taken from (many would be 1)."""
+        """Write down a step, its result the new quantity; _NoNumbers if out of range or below a tenth of `taken_from`."""
         if not 1 < result < RESULT_LIMIT or 10 * result < taken_from:
             raise _NoNumbers
         self.steps.append(step)

@@ -56,7 +56,7 @@ class _Sum:
         self.divides = False
 
     def take(self, above: int, below: int) -> None:
-        """Multiply the product by an operand, or divide it; ExpressionError for a division by zero."""
+        """Multiply the open product by above/below, or divide it where a `/` came before; ExpressionError if by zero."""
         if not self.divides:
             self.term *= above
             self.term_below *= below
@@ -68,7 +68,7 @@ class _Sum:
             raise ExpressionError("division_by_zero", "division by zero")
 
     def add(self, sign: int = 1) -> None:
-        """Add the finished product to the total and begin the next one."""
+        """Add the finished product to the total and begin the next one, with the given sign."""
         if self.below == self.term_below:
             self.total += self.term
         else:
@@ -78,7 +78,7 @@ class _Sum:
 
 
 def evaluate(text: str) -> Fraction:
-    """Return the exact value of an expression; raises ExpressionError where it has none; the first reason from the left."""
+    """Return an expression's exact value; ExpressionError where it has none, with the first reason from the left."""
     tokens = _tokens(text)
     outer: list[_Sum] = []
     here = _Sum()
@@ -107,7 +107,7 @@ def evaluate(text: str) -> Fraction:
 
 
 def literals(text: str) -> tuple[Fraction, ...]:
-    """Return the numbers that are written in a text of numbers, operators and brackets, in order; a sign is no part of one.
+    """Return the numbers written in a text of numbers, operators and brackets, in order, unsigned; or raise ExpressionError.
 
     The order of the tokens need not be sound ("12+" has one number).
 
@@ -125,7 +125,7 @@ def literals(text: str) -> tuple[Fraction, ...]:
 
 
 def number_text(value: Fraction) -> str:
-    """Return an integer without a point, anything else with three decimals, rounded half to even and exactly.
+    """Return an integer without a point, any other value with three decimals, rounded half to even; zero without a sign.
 
     What rounds to zero is "0.000", never "-0.000"; what rounds to an integer keeps its decimals ("3.000"), so that a text
     without a point is always exact.
@@ -141,7 +141,7 @@ def number_text(value: Fraction) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    """Return the tokens of an expression; one that is too long raises ExpressionError."""
+    """Return an expression's tokens, whatever their order; ExpressionError where the text is too long."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError("too_long", f"the expression is longer than {MAX_CHARACTERS} characters")
     return _TOKEN.findall(text)
@@ -158,7 +158,7 @@ def _number(token: str) -> tuple[int, int]:
 
 
 def _after_operand(here: _Sum, outer: list[_Sum], tokens: list[str], place: int) -> tuple[_Sum, bool]:
-    """Take the token after an operand; return the sum that goes on and whether an operand must follow."""
+    """Take the token after an operand: return the sum that goes on, and whether an operand must follow; or ExpressionError."""
     token = tokens[place]
     if token == "+":
         here.add()
@@ -180,7 +180,7 @@ def _after_operand(here: _Sum, outer: list[_Sum], tokens: list[str], place: int)
 
 
 def _misplaced_error(tokens: list[str], place: int) -> ExpressionError:
-    """Return the error of a token that cannot stand at its place."""
+    """Return the ExpressionError of a token that cannot stand at its place: `syntax` for a known token, else `bad_token`."""
     token = tokens[place]
     if token[0] in _NUMBER or token == "(":
         return ExpressionError("syntax", f"an operator is missing before {_quote(token)}")
@@ -195,6 +195,6 @@ def _misplaced_error(tokens: list[str], place: int) -> ExpressionError:
 
 
 def _quote(token: str) -> str:
-    """Return a token in quotes, escaped and cut: `repr` would depend on the Unicode version of Python."""
+    """Return a token in quotes, escaped as ASCII, and cut where it is long; not `repr`, which differs between Pythons."""
     escaped = ascii(token)[1:-1]
     return f"'{escaped if len(escaped) <= _SHOWN_CHARACTERS else escaped[:_SHOWN_CHARACTERS] + '...'}'"

@@ -52,7 +52,7 @@ def asks_per_cent(question: str) -> bool:
 
 
 def plain_number(text: str, *, per_cent: bool = False) -> str | None:
-    r"""Return the one number that a text is, without its dress (`"$1,234.50"`: `"1234.5"`); None where it is none, or several.
+    r"""Return the one number of a text without its dress ("$1,234.50": "1234.5"; 18 % only if `per_cent`); None for others.
 
     Args:
         text: one line, such as `**€18**`, `18.00`, `\boxed{18}`, `18 dollars` or `18. So she has 18 left`.
@@ -80,7 +80,7 @@ def is_plain(text: str) -> bool:
 
 
 def numbers_in(text: str, most: int) -> set[str]:
-    """Return the values of the numbers that stand free in a text (`"It is $1,617.00."`: `"1617"`), at most `most` + 1 of them.
+    """Return the values of the numbers that stand free in a text, signs left out; it stops once there are more than `most`.
 
     Signs are left out: who is given 16.43 back pays -16.43 more.
     """
@@ -95,7 +95,7 @@ def numbers_in(text: str, most: int) -> set[str]:
 
 
 def are_told(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
-    """Return whether each fact is told in one of the texts: a number by its value, other facts as words between borders.
+    """Return for each fact whether a text tells it: numbers by value (none of a text or length with too many), else by words.
 
     Who tells everything tells nothing: a text with more than MOST_IN_A_TEXT numbers counts for none of them, and no number
     counts where the others tell more than MOST_OF_A_LENGTH with as many digits before the point.
@@ -127,7 +127,7 @@ def plain_boxes(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """Rewrite an answer that is one dressed number as that number, where a gold answer is a plain number; return an event."""
+    """Return (answer, ()), or, if it is one dressed number and a gold a plain one, (that number, an event)."""
     number = plain_number(answer) if any(map(is_plain, golds)) and not is_plain(answer) else None
     return (answer, ()) if number is None else (number, (f"tolerated: {answer.strip()[:60]!r} was read as {number}",))
 
@@ -139,7 +139,7 @@ def _line_behind(mark: str) -> re.Pattern[str]:
 
 
 def plain_marked_numbers(text: str, mark: str, *, per_cent: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Rewrite every dressed number behind a mark as the mark and the plain number; return an event for each.
+    """Rewrite dressed numbers behind a mark as plain ones, unmark headings that more text follows; return an event for each.
 
     A mark before a numbered heading (`#### 1. Understand the problem`) that more text follows is taken away.
     """

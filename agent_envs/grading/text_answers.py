@@ -33,7 +33,7 @@ _normal_gold = lru_cache(maxsize=1_024)(normalise_answer)  # a gold is met again
 
 
 def exact_match(prediction: str, golds: Iterable[str]) -> bool:
-    """Return whether the prediction equals any gold answer after normalisation.
+    """Return whether the prediction equals any gold after normalisation; one that is all article or punctuation as it stands.
 
     A gold that normalises to nothing ("The") is compared as it stands, in lower case: otherwise an empty answer would
     match it. An empty prediction matches nothing.
@@ -75,7 +75,7 @@ def contains_answer_characters(text: str, golds: Iterable[str]) -> bool:
 
 
 def token_f1(prediction: str, golds: Iterable[str]) -> float:
-    """Return the best F1 of the bags of normalised words over the golds, in [0, 1]; empty against anything is 0.
+    """Return the best F1 of the bags of normalised words over the golds, in [0, 1]; 0.0 if no word is shared or none given.
 
     Yes, no and noanswer are right or wrong, on either side, as HotpotQA has it: "yes it is" shares nothing with "yes".
     """
@@ -99,7 +99,7 @@ def without_thousands(text: str) -> str:
 
 
 def parse_number(text: str) -> Fraction | None:
-    """Return the exact value of "1,234.5", "-3/4", "-$20", "12%" (as 12) or "1e-3"; None for anything else.
+    """Return the exact value of "1,234.5", "-3/4", "-$20", "12%" (as 12) or "1e-3"; None for anything else and for x/0.
 
     A comma separates thousands and nothing else: "1,2" and "12,34" are no numbers. Texts above 400 characters are none
     either, which bounds the work on hostile input.

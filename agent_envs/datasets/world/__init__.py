@@ -95,7 +95,7 @@ class WorldConfig:
 
 
 def _check_subset(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Raise UsageError unless a value is a sequence of one or more of the allowed numbers or names."""
+    """Raise UsageError unless a value is an iterable, no text, of one or more of the allowed numbers or names."""
     is_sequence = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
     items = list(value) if is_sequence else []
     if not items or any(type(item) not in (int, str) or item not in allowed for item in items):
@@ -125,7 +125,7 @@ class ToldWorld:
 
 
 def tell_world(config: WorldConfig, split: str, index: int) -> ToldWorld:
-    """Draw and tell the facts of the world of a configuration, split and index.
+    """Draw and tell the world of a configuration, split and index, always alike; UsageError for another split or index.
 
     Raises:
         UsageError: the split is unknown or the index is not an int >= 0.
@@ -141,7 +141,7 @@ def tell_world(config: WorldConfig, split: str, index: int) -> ToldWorld:
 
 
 def build_world(config: WorldConfig, split: str, index: int) -> World:
-    """Build the world of a configuration, split and index: always the same one, and unlike any other.
+    """Build a world with its questions, the same at each call; UsageError for an unknown split or an index below 0.
 
     Raises:
         UsageError: the split is unknown or the index is not an int >= 0.

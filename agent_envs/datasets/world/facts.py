@@ -70,7 +70,7 @@ class Facts:
         self._draw_works()
 
     def _make_entity(self, kind: str, row: int) -> Entity:
-        """Make an entity of a kind with a new name; trades of people and companies take turns."""
+        """Make an entity of a kind with a new name; people's and companies' trades go by `row`, other kinds have one noun."""
         namer, rng = self._namer, self.rng
         if kind == "person":
             return Entity(kind, namer.person(), TRADES[row % len(TRADES)])
@@ -87,14 +87,14 @@ class Facts:
         return Entity(kind, namer.organisation(rng.choice(suffixes)), kind)
 
     def _draw_any(self, kind: str, noun: str = "") -> Entity:
-        """Return an entity of a kind, of the wanted noun where there is one."""
+        """Return a random entity of a kind, of the wanted noun where the kind has one, else of any."""
         pool = self.entities[kind]
         if noun:
             pool = [entity for entity in pool if entity.noun == noun] or pool
         return self.rng.choice(pool)
 
     def _draw_people(self) -> None:
-        """Draw each person's dates, places and spouse; a teacher is always older, so that chains have an end."""
+        """Draw, in place, each person's dates, places and spouse (of some); a teacher is always older, so that chains end."""
         rng, people = self.rng, self.entities["person"]
         years = sorted(rng.randint(FIRST_YEAR, LAST_YEAR - 60) for _ in people)
         order = rng.sample(people, len(people))
@@ -111,7 +111,7 @@ class Facts:
                 order[other].facts["spouse"] = order[one]
 
     def _draw_places(self) -> None:
-        """Draw each city's region, year and mayor; the first cities are the regions' capitals, and regions get governors."""
+        """Draw, in place, each city's region, year and mayor; the first cities are regions' capitals, regions get governors."""
         rng, regions, cities = self.rng, self.entities["region"], self.entities["city"]
         for row, city in enumerate(cities):
             city.facts["region"] = regions[row] if row < len(regions) else rng.choice(regions)
@@ -122,14 +122,14 @@ class Facts:
             region.facts["governor"] = self._draw_any("person", _LEADERS["region"])
 
     def _seat(self, name: str) -> Entity:
-        """Return a city that an organisation's name does not give away."""
+        """Draw a city with whose name the organisation's does not begin."""
         while True:
             city = self._draw_any("city")
             if not name.startswith(city.name):
                 return city
 
     def _draw_organisations(self) -> None:
-        """Draw each organisation's seat, year and heads; a company's year follows from its founder's birth."""
+        """Draw, in place, each organisation's seat, year and heads; a company's year follows from its founder's birth."""
         rng = self.rng
         for kind in ("company", "university", "museum"):
             for entity in self.entities[kind]:
@@ -144,7 +144,7 @@ class Facts:
             university.facts["rector"] = self._draw_any("person", _LEADERS["university"])
 
     def _draw_works(self) -> None:
-        """Draw each work's maker, year and house, and the novel behind each film."""
+        """Draw each work's maker, year (by the maker's birth) and house, and the novel behind each film; in place."""
         for kind in WORKS:
             for work in self.entities[kind]:
                 maker = self._draw_any("person", _MAKERS[kind])
@@ -160,7 +160,7 @@ class Facts:
             film.facts["source"] = novels[row % len(novels)]
 
     def hide(self) -> None:
-        """Replace one relation of a third of the entities, 80 at most, by an entity that nothing else mentions."""
+        """Hide a relation of each of a third of the entities, 80 at most: a new entity, mentioned nowhere, is its value."""
         pool = [entity for rows in self.entities.values() for entity in rows]
         for entity in self.rng.sample(pool, min(_MOST_HIDDEN, len(pool) // 3)):
             chained = [row for row in kinds()[entity.kind].chained if row.name in entity.facts and row.name != "spouse"]
@@ -188,7 +188,7 @@ class Teller:
         self._paraphrase = paraphrase
 
     def tell(self, facts: Facts) -> tuple[Passage, ...]:
-        """Return all passages in random order, and note in every entity which of them states what."""
+        """Return all passages in random order, and note in each entity its relations' passages, the hidden one's, too."""
         entities = [entity for rows in facts.entities.values() for entity in rows]
         titles = Counter(entity.name for entity in entities if entity.kind in WORKS)
         drafts: list[tuple[Entity, str, tuple[Relation, ...]]] = []
@@ -213,14 +213,14 @@ class Teller:
         return wordings[int(self._rng.random() * len(wordings))] if self._paraphrase else wordings[0]
 
     def _stated_relations(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
-        """Return the relations that an entity's text states: those it has, but for the hidden one; shuffled in paraphrases."""
+        """Return the relations that a text states: those the entity has, but for the hidden one; shuffled with paraphrase."""
         stated = [row for row in relations if row.name in entity.facts and row.name != entity.hidden]
         if self._paraphrase:
             self._rng.shuffle(stated)
         return stated
 
     def _long_text(self, entity: Entity, kind: Kind) -> str:
-        """Write the passage of an entity: a lead, a sentence for each stated relation, and fillers where these are few."""
+        """Write an entity's passage: a lead, a sentence for each stated relation; fillers and a closing where these are few."""
         stated = self._stated_relations(entity, kind.relations)
         subjects = (_short_name(entity), f"the {entity.noun}")
         sentences = [self._pick(kind.leads).format(n=entity.name, k=entity.noun)]
@@ -238,7 +238,7 @@ class Teller:
         return self._pick(CLOSINGS).format(n=entity.name)
 
     def _short_text(self, entity: Entity, kind: Kind, relations: tuple[Relation, ...]) -> str:
-        """Write a short passage of an entity about one or two relations, with no paraphrase."""
+        """Write a short passage on an entity's one or two relations, in first wordings; where none is stated, on its kind."""
         stated = self._stated_relations(entity, relations)
         if not stated:
             return f"{entity.name} is a {entity.noun}. {self._close(entity)}"

@@ -67,7 +67,7 @@ class Namer:
         return True
 
     def person(self) -> str:
-        """Draw a new full name; given names and surnames may recur, as often as `sharing` says."""
+        """Draw a new full name, drawn again until unused; either part may be an earlier one, as often as `sharing` says."""
         rng = self._rng
         while True:
             old = bool(self._given_names) and rng.random() < 0.4 * self._sharing
@@ -80,7 +80,7 @@ class Namer:
                 return f"{given_name} {surname}"
 
     def city(self) -> str:
-        """Draw a new city's name, one word: of the list in a closed world, else coined."""
+        """Draw a new city's name, one word, from the list in a closed world (IndexError once used up), else coined."""
         while True:
             name = self._towns.pop() if self._closed else self._coin(3)
             if self._claim(name):
@@ -88,7 +88,7 @@ class Namer:
                 return name
 
     def title(self, medium: str) -> str:
-        """Return a work's title, unique within its medium; some are taken over from another medium."""
+        """Return a work's title, unique within its medium; some take over an earlier title of another medium, once each."""
         rng = self._rng
         if rng.random() < 0.4 * self._sharing:
             shared = next((title for title, owner in self._titles.items() if owner != medium), "")
@@ -107,7 +107,7 @@ class Namer:
                 return name
 
     def organisation(self, suffix: str, namesake: bool = True) -> str:
-        """Return a name that ends in `suffix`; some start with a surname or (`namesake`) with a city's name."""
+        """Return a new name that ends in `suffix`; some begin with an earlier surname or (`namesake`) a city's, used once."""
         rng = self._rng
         while True:
             draw = rng.random()

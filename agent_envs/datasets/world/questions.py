@@ -45,7 +45,7 @@ class Lookup:
         self._ranks_high: dict[tuple[str, str], bool] = {}
 
     def finds(self, query: str, passage_id: str) -> bool:
-        """Return whether the passage is surely among the first three; a tie counts against it."""
+        """Return whether the passage is surely among the first three for a query, cached; a tie counts against it."""
         key = (query, passage_id)
         if key not in self._ranks_high:
             words = [word for word in _WORD.findall(query.lower()) if word in self._places]
@@ -55,7 +55,7 @@ class Lookup:
         return self._ranks_high[key]
 
     def _word(self, word: str) -> NDArray[np.float64]:
-        """Return the part of one query word in every passage's score."""
+        """Return one query word's part in every passage's BM25 score, cached."""
         if word not in self._scores:
             counts = np.bincount(self._places[word], minlength=len(self._norms))  # (passages,)
             holders = int(np.count_nonzero(counts))
@@ -157,7 +157,7 @@ class Asker:
         return all(self._lookup.finds(step.query, step.passage_id) for step in steps)
 
     def _walk(self, hops: int, hidden: bool) -> Path | None:
-        """Return a random chain; only its last fact may be hidden, and is exactly if `hidden`."""
+        """Return a random chain of facts, the last one hidden exactly if `hidden`; None where the walk draws another."""
         rng = self._rng
         entity = self._entities[int(rng.random() * len(self._entities))]
         path: list[tuple[Entity, Relation]] = []
@@ -178,7 +178,7 @@ class Asker:
         return tuple(path)
 
     def _draw_bridge(self, hops: int, hidden: bool) -> WorldQuestion | None:
-        """Draw a question along a chain of relations; None where the answer would show early or no search finds a step."""
+        """Draw a bridge question, unanswerable if `hidden`; None if undrawable, repeated, answered early or not found."""
         path = self._walk(hops, hidden)
         if path is None or _repeats(path):
             return None
@@ -200,14 +200,14 @@ class Asker:
         return WorldQuestion(text, accepted_names(last.facts[relation.name]), hops, "bridge", support, steps)
 
     def _describe(self, path: Path, start: Entity) -> str:
-        """Return the noun phrase that leads along a path of relations."""
+        """Return the noun phrase that leads from a start along a path of relations: the start's name where there is none."""
         phrase = f"the {start.kind} {start.name}" if start.kind in WORKS else start.name
         for _, relation in path:
             phrase = self._word(relation.nouns).format(x=phrase)
         return phrase
 
     def _side(self, kind: str, relation: Relation, hops: int) -> Side | None:
-        """Draw a side of a comparison: its path, description and entity; None where that entity lacks the fact."""
+        """Draw a side of a comparison: path, description, entity; None where a fact is lacking, hidden or repeated."""
         rng = self._rng
         if hops == 1:
             entity = rng.choice(self._facts.entities[kind])
@@ -247,7 +247,7 @@ class Asker:
         return WorldQuestion(text, answers, hops, "comparison", tuple(step.passage_id for step in steps), steps)
 
     def _judge(self, relation: Relation, one: Entity, other: Entity) -> tuple[str, tuple[str, ...]] | None:
-        """Return the wording of a comparison and its answers, or None where it has no clear one."""
+        """Return a comparison's wording and answers; None for a tie, equal names, or the yes/no that is not due."""
         left, right = one.facts[relation.name], other.facts[relation.name]
         if isinstance(left, Entity) or isinstance(right, Entity):
             if (left is right) != self._wants_yes:
@@ -264,7 +264,7 @@ class Asker:
 
 
 def _repeats(path: Path) -> bool:
-    """Return whether a chain meets an entity or a relation twice, or a name gives the next one away."""
+    """Return whether a chain meets an entity or relation twice, or an entity's name contains the value's."""
     entities = [entity for entity, _ in path]
     names = {relation.name for _, relation in path}
     if len(names) < len(path) or len({id(entity) for entity in entities}) < len(path):
@@ -287,7 +287,7 @@ def _steps(path: Path) -> tuple[WorldStep, ...]:
 
 
 def accepted_names(value: Entity | int) -> tuple[str, ...]:
-    """Return the texts that name an answer; a work may be named with its kind."""
+    """Return the texts that name an answer: a number or a name; of a work, three, two of them with its kind."""
     if isinstance(value, int):
         return (str(value),)
     if value.kind in WORKS:

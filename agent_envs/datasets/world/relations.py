@@ -62,7 +62,7 @@ class Kind:
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Return every kind of entity by name, read once."""
+    """Return every kind of entity by name, read from the package's table once, cached."""
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     by_name = {}
     for name, row in table.items():
@@ -86,7 +86,7 @@ def leading_to(kind: str) -> tuple[tuple[str, Relation], ...]:
 
 
 def template_words(more: Iterable[str]) -> list[str]:
-    """Return every word and mark of every wording and of `more`, placeholders left out."""
+    """Return every word and mark of every wording and of `more`, repeats kept, placeholders left out."""
     texts = list(more)
     for kind in kinds().values():
         texts += [*kind.leads, *kind.fillers]

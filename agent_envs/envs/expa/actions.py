@@ -76,7 +76,7 @@ class ExternalEnvironment:
         return keyed
 
     def call(self, state: Latent, text: str) -> tuple[str, Latent, tuple[str, ...]]:
-        """Play a tag's text as actions and return (observation, new state, trace); a Refusal leaves the state as it was."""
+        """Play a tag's text as actions: (observation, new state, trace); (Refusal, the old state, ()) unless they all fit."""
         if len(text) > MAX_CALL_CHARACTERS:
             return Refusal(f"Error: the call is longer than {MAX_CALL_CHARACTERS} characters"), state, ()
         names = [word for word in re.split(r"[\s,]+", text.strip()) if word and word != "and"]
@@ -114,7 +114,7 @@ class ExpandedAction:
 
 
 def expanded_actions(environments: Sequence[ExternalEnvironment]) -> tuple[ExpandedAction, ...]:
-    """Return the expanded actions of an episode machine: `end`, one routing action an environment, then their actions.
+    """Return `end`, a routing action for each environment, then their actions, shared ones once; UsageError on a name clash.
 
     An action that two environments name and describe alike is one action with one id, as in the released code.
 
@@ -170,7 +170,7 @@ class VocabularyRow:
 def expanded_vocabulary(
     tokenizer: Any, first_id: int, actions: Sequence[ExpandedAction], end_id: int | None = None
 ) -> tuple[VocabularyRow, ...]:
-    """Return the id of each expanded action and the token that its row starts from. Pure: the tokenizer is only asked.
+    """Return the id of each expanded action and the token that its row starts from; UsageError without a token or `end` id.
 
     `end` keeps the end-of-sequence token; the others get `first_id`, `first_id + 1`, ... in the order of their ids. Rows
     start from the first token of the description (appendix D.1; exact for descriptions of one token).
@@ -205,12 +205,12 @@ def expanded_vocabulary(
 
 
 def _encode(tokenizer: Any, text: str) -> tuple[int, ...]:
-    """Return a text's token ids, without special tokens where the tokenizer can leave them out."""
+    """Return a text's token ids: by `encode` without special tokens where the tokenizer has it, else by calling it."""
     encode: Callable[..., Any] | None = getattr(tokenizer, "encode", None)
     ids = tokenizer(text) if encode is None else encode(text, add_special_tokens=False)
     return tuple(int(token) for token in ids)
 
 
 def _shorten(text: str) -> str:
-    """Return a text in ASCII with quotes, cut after 40 characters."""
+    """Return a text as an ASCII literal in quotes; of more than 40 characters the first 40 and "..."."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")  # repr differs between versions of Python

@@ -63,7 +63,7 @@ class DiscreteActions(TurnWrapper):
         return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take the expanded action of that id; UsageError for what is no whole number."""
+        """Take the expanded action of that id; return observation, reward, ends and info; UsageError if no whole number."""
         try:
             number = index(action)
         except TypeError:
@@ -80,7 +80,7 @@ class DiscreteActions(TurnWrapper):
         return mask
 
     def _features(self) -> np.ndarray[Any, Any]:
-        """Return one vector: known relations, places, items, first operand, active environment, direction, time left."""
+        """Return one vector: known relations, places, items there, first operand, active environment, direction, share left."""
         trajectory, m = self._core.trajectory, self.items
         assert trajectory.task is not None
         data: SortData = trajectory.task.data

@@ -59,7 +59,7 @@ class ExpandedActionEnv(TurnEnv):
     problem: Problem
 
     def play_problem(self, problem: Problem, max_actions: int) -> None:
-        """Take the tasks, the reward and the environments of a problem, and the limit on actions.
+        """Take a problem's tasks, reward and environments, and the limit on actions; UsageError for a limit out of range.
 
         Raises UsageError: the limit is out of its range.
         """
@@ -69,7 +69,7 @@ class ExpandedActionEnv(TurnEnv):
         self.route_to(*problem.environments)
 
     def route_to(self, *environments: ExternalEnvironment) -> None:
-        """Make these the external environments; their order fixes the ids of the expanded actions."""
+        """Make these the external environments; their order fixes the action ids. UsageError where names clash."""
         self.problem = replace(self.problem, environments=environments)
         self.environments = environments
         self.expanded_actions = expanded_actions(environments)
@@ -95,7 +95,7 @@ class ExpandedActionEnv(TurnEnv):
         return ""
 
     def legal_actions(self) -> tuple[int, ...]:
-        """Return the ids of the expanded actions that are legal now, in order: in language mode `end` and the open routes."""
+        """Return the ids of the actions legal now, rising: in language `end` and the open routes, else the environment's."""
         state: ExpandedState = self.episode.state
         if state.active == LANGUAGE:
             routes = enumerate(self.environments, start=1)
@@ -111,7 +111,7 @@ class ExpandedActionEnv(TurnEnv):
         return ExpandedState(LANGUAGE, Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _read(self, action: Any) -> tuple[str | int, tuple[str, ...]]:
-        """Return a text, cut to its limit, or an action's number (UNKNOWN if none has it), and notes on cuts; else refuse."""
+        """Return a text, cut to its limit, or an action's number (UNKNOWN if none has it), and notes; UsageError for others."""
         if (
             isinstance(action, tuple)
             and len(action) == 2
@@ -141,12 +141,12 @@ class ExpandedActionEnv(TurnEnv):
         return (number if 0 <= number < len(self.expanded_actions) else UNKNOWN), ()
 
     def _advance(self, episode: Episode, action: str | int) -> Outcome:
-        """Play a text as writing and an id as an expanded action, and judge success at the end."""
+        """Play a text as writing and a number as an expanded action; success is judged where the episode ends."""
         outcome = self._write(episode, action) if isinstance(action, str) else self._take_action(episode, action)
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 
     def _write(self, episode: Episode, text: str) -> Outcome:
-        """Return the outcome of a text of the policy; inside an external environment it is refused."""
+        """Take a text as language and count its characters; inside an external environment it is refused, the state kept."""
         state: ExpandedState = episode.state
         if state.active != LANGUAGE:
             return self._refusal(state, f"text cannot be written inside {state.active}")
@@ -179,7 +179,7 @@ class ExpandedActionEnv(TurnEnv):
         return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, messages, (result,), events)
 
     def _refusal(self, state: ExpandedState, why: str) -> Outcome:
-        """Return the outcome of an action that changes nothing: the reason, and where tools are described the legal actions."""
+        """Return a refused action's outcome: state kept, Malformed, the reason and, if tools are described, what is legal."""
         explanation = f"\n[{why}]\n"
         if self.problem.described:
             names = [self.expanded_actions[number].name for number in self.legal_actions()]
@@ -190,7 +190,7 @@ class ExpandedActionEnv(TurnEnv):
         )
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
-        """Return the active environment and the mask of legal expanded actions, all False after the end."""
+        """Return the active environment's name and the mask of legal expanded actions, all False after the end."""
         mask = np.zeros(len(self.expanded_actions), dtype=bool)
         if not episode.over:
             mask[list(self.legal_actions())] = True
@@ -205,7 +205,7 @@ def both_faces(
     limits: Mapping[str, int],
     choices: Mapping[str, Any],
 ) -> tuple[Any, Any]:
-    """Return the classes NAME and NAMEExpA, which play the tasks of a source as text and with expanded actions.
+    """Return two classes NAME and NAMEExpA, which play the tasks of a source as text and with expanded actions.
 
     Their constructors take, by keyword, what the source takes, the choices of the problem, a limit and `render_mode`; NAME's
     takes `protocol`, too.

@@ -37,7 +37,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return a hint on a conversation, by the kind of task that its question tells."""
+    """Return a hint on a conversation, on sorting where its first user message begins "The items ", else on calculating."""
     opened = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     question = messages[opened].content
     advise = _on_sorting if question.startswith("The items ") else _on_calculating
@@ -45,7 +45,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _on_calculating(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return the situation and slots for a conversation about `question`, whose last line is on the form of the answer."""
+    """Return situation and slots of a calculating task: the next step for good exploit advice, else by what is pending."""
     question = question.rpartition("\nGive your final answer")[0]
     text = "".join(message.content for message in messages)
     calls = [call for pattern in CALLS for call in pattern.findall(text)]
@@ -61,7 +61,7 @@ def _on_calculating(question: str, messages: Sequence[Message], mode: str, quali
 
 
 def _next_step(plan: Calculation, pending: str, unused: Sequence[str]) -> Hint:
-    """Return the next step of a derivation; where there is none, what was not used yet."""
+    """Return the next step of a derivation; without one the sequence to count, the last step, an unused number, or "enough"."""
     if pending:
         return "calculate", {"step": pending}
     if plan.kind == "count":
@@ -73,7 +73,7 @@ def _next_step(plan: Calculation, pending: str, unused: Sequence[str]) -> Hint:
 
 
 def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return the situation and slots for a conversation about `question`; ValueError where items and results clash."""
+    """Return situation and slots of a sorting task, by mode and quality; ValueError where items and results do not fit."""
     items = ITEMS.match(question)
     if items is None:
         raise ValueError("no items")
@@ -95,7 +95,7 @@ def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: 
 
 
 def _next_move(question: str, size: int, pairs: frozenset[Pair], order: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    """Return the situation of optimal play (compare, less, greater, swap, finish) and the items that it is about."""
+    """Return optimal play's situation (compare, less, greater, swap, finish) and the two items it is about, () for finish."""
     pair = next_comparison(size, pairs)
     if pair is not None:
         return "compare", pair

@@ -36,7 +36,7 @@ Move = tuple[str, str]  # a tool and what is said to it, or "" and the answer
 
 
 def text_action(request: Request) -> str:
-    """Return the next call in tags, or natively where tools are offered so, or the answer."""
+    """Return the next call in tags, or natively where its tool is offered so, or the answer; with a prefill, the answer."""
     question, transcript = _conversation(request)
     tool, text = _next_move(question, transcript)
     if tool and request.prefill:
@@ -48,7 +48,7 @@ def text_action(request: Request) -> str:
 
 
 def expanded_action(request: Request) -> str | int:
-    """Return the next expanded action of the call, or the answer and then the end."""
+    """Return the next expanded action: a key of an open call, a route, the answer, or END once that is written."""
     question, transcript = _conversation(request)
     transcript, refused = _REFUSED.subn("", transcript)
     opened = _OPENED.search(transcript)
@@ -73,7 +73,7 @@ def _in_form(question: str, text: str) -> str:
 
 
 def _conversation(request: Request) -> tuple[str, str]:
-    """Return the question, and all that was said since."""
+    """Return the first user message and all that was said after it, joined; "" for what is missing."""
     rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
     texts = in_tags(rows, "result")
     question_row = next((place for place, (role, _) in enumerate(rows) if role == "user"), len(rows))
@@ -86,7 +86,7 @@ def _next_move(question: str, transcript: str) -> Move:
 
 
 def _sort_step(question: str, transcript: str) -> Move:
-    """Return the first neighbours to compare or to exchange; "finished" where there are none, or enough was compared."""
+    """Return the first neighbours to compare or swap; the relation where asked for; ("", "finished") when nothing is left."""
     relations = (*RELATION.findall(question), *COMPARED.findall(transcript))
     less = {(one, other) if sign == "<" else (other, one) for one, sign, other in relations}
     items = ITEMS.findall(question)[-1]
@@ -103,7 +103,7 @@ def _sort_step(question: str, transcript: str) -> Move:
 
 
 def _calculation_step(question: str, transcript: str) -> Move:
-    """Return the calculation, or the answer once it was made."""
+    """Return the calculation for the calculator, ("", answer) once it was made, for counting and Countdown, or ("", "0")."""
     question = question.partition("\nGive your final")[0][:10_000]
     if question.startswith("How many times"):
         item, _, rest = re.split(r" (?:digit|symbol|word) ", question, maxsplit=1)[-1].partition(" occur")
@@ -119,7 +119,7 @@ def _calculation_step(question: str, transcript: str) -> Move:
 
 
 def _calculation_in(question: str) -> str:
-    """Return the calculation that a question seems to ask for: its expression, or its numbers joined by cue words' signs."""
+    """Return the expression after "What is" in symbols; else the question's numbers, joined by its cue words' signs."""
     if question.startswith("What is "):
         for words, sign in _SIGNS.items():
             question = question.replace(words, sign)
@@ -133,7 +133,7 @@ def _calculation_in(question: str) -> str:
 
 
 def _expression_of(target: Fraction, numbers: list[str]) -> str:
-    """Return an expression of the numbers that has the value, their sum where none is found."""
+    """Return an expression of the numbers, in two orders with + - *, that has the value; their sum where none is found."""
     for order in (numbers, sorted(numbers, key=int, reverse=True)):
         for signs in product(("+ ", "- ", "* "), repeat=len(order) - 1):
             expression = " ".join((order[0], *(sign + number for sign, number in zip(signs, order[1:], strict=True))))

@@ -16,7 +16,7 @@ _SAID_OF = {
 
 
 def labels_of(task: Task) -> dict[str, str]:
-    """Return the strata of a task: its kind, and what its difficulty hangs on; for sorting also direction and least swaps."""
+    """Return a task's strata: kind and what its difficulty hangs on; for sorting also size, direction and least swaps."""
     if isinstance(task.data, SortData):
         return sorting_labels(task)
     data: CalcData = task.data
@@ -26,7 +26,7 @@ def labels_of(task: Task) -> dict[str, str]:
 
 
 def metrics_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the counts of an episode, the same on both faces: what the tasks count, and what all do.
+    """Return an episode's counts, alike on both faces: comparisons and swaps or calls, refused actions, characters written.
 
     - refused actions: turns without a legal or readable action, and calls that came back with an error.
     - response characters: what the policy wrote, tags included, and what its expanded actions appended, results left out.
@@ -48,7 +48,7 @@ def _is_refused(turn: Turn) -> bool:
 
 
 def _characters(turn: Turn) -> int:
-    """Count the characters that a turn of the policy added (its own, or its expanded action's); no results, 0 if malformed."""
+    """Count the characters of a turn: the policy's text, even if malformed, or what its action appended but for results."""
     if isinstance(turn.action, str):
         return len(turn.action)
     if isinstance(turn.parsed, Malformed):

@@ -43,7 +43,7 @@ class Problem:
     described: bool = True
 
     def with_success(self, episode: Episode, action: str | int, outcome: Outcome, max_turns: int) -> Outcome:
-        """Return the outcome of an action, judged if it ends the episode; also where the limit ends it, as the release does."""
+        """Return the outcome with `success` judged where it or the limit of turns ends the episode; else unchanged."""
         index = len(episode.turns) + 1
         if not outcome.terminated and index < max_turns:
             return outcome
@@ -53,7 +53,7 @@ class Problem:
 
 
 def policy_language(trajectory: Trajectory, *, as_read: bool = False) -> str:
-    """Return the policy's own language: the answer's turn on the text face, all text on the expanded one.
+    """Return the policy's own language: the last turn's if it is an answer, else all its texts, line breaks between.
 
     What environments appended is left out and leaves a line break, so that no number runs across it. `as_read`: expanded text
     without thoughts, and with what was tolerated in the form of the prompt.
@@ -68,7 +68,7 @@ def policy_language(trajectory: Trajectory, *, as_read: bool = False) -> str:
 
 
 def ended(trajectory: Trajectory) -> bool:
-    """Return whether the newest turn is the episode's last."""
+    """Return whether the newest turn terminated or truncated the episode."""
     return trajectory.last.terminated or trajectory.last.truncated
 
 

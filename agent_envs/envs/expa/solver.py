@@ -18,7 +18,7 @@ _WORDS = ("so", "then", "next", "the number", "I think", "this is", "larger", "s
 
 
 def next_action(env: gym.Env[Any, Any]) -> str | int:
-    """Return the next action of the solver for sorting or calculating; text is put into the form of a text environment."""
+    """Return the solver's next action for sorting or calculating; text is put into a text environment's form."""
     core = core_of(env)
     left, prefill = allowance(env)
     if isinstance(core.episode.task.data, SortData):
@@ -29,7 +29,7 @@ def next_action(env: gym.Env[Any, Any]) -> str | int:
 
 
 def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str | int:
-    """Return a random legal action: a text, a call, or an answer."""
+    """Return a random legal action: text, a call or an answer; with expanded actions also an action's id."""
     core = core_of(env)
     data = core.episode.task.data
     text_of = sorting.random_text if isinstance(data, SortData) else calculator.random_text

@@ -31,12 +31,12 @@ class TagEnv(TurnEnv):
     _protocol = "tags"
 
     def words_of(self, protocol: str) -> str:
-        """Take the protocol, `tags` or `json`, and return whose words a problem has to use."""
+        """Take the protocol (UsageError for an unknown one), and return JSON for "json", TEXT for "tags"."""
         self._protocol = choice(type(self).__name__, "protocol", protocol, PROTOCOLS)
         return JSON if protocol == "json" else TEXT
 
     def play_problem(self, problem: Problem, max_generations: int, mark: str = "") -> None:
-        """Take the tasks, the reward and the environments of a problem.
+        """Take a problem's tasks, reward and environments, a limit on turns and the answer's mark; UsageError for a bad limit.
 
         Args:
             problem: what is played.
@@ -50,7 +50,7 @@ class TagEnv(TurnEnv):
         self.route_to(*problem.environments)
 
     def route_to(self, *environments: ExternalEnvironment) -> None:
-        """Make these the external environments; each has a tag of its name."""
+        """Make these the external environments, each with a tag of its name; rebuild the protocol and the example turn."""
         self.problem = replace(self.problem, environments=environments)
         tools = {environment.name: (environment.name, "text") for environment in environments}
         about = {environment.name: environment.usage for environment in environments}
@@ -71,7 +71,7 @@ class TagEnv(TurnEnv):
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Play a turn: an answer ends the episode, a call is carried out, and a malformed turn gets the reason."""
+        """Play a turn: an answer ends the episode, a call is carried out, a malformed turn gets the reason and goes on."""
         parsed = (self.native or self._tags).parse(action)
         if isinstance(parsed, Answer):
             answer = (ToolResult("call_0", ANSWER[0], parsed.text),) if self.native else ()
@@ -86,7 +86,7 @@ class TagEnv(TurnEnv):
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 
     def spoken(self, text: str, prefill: str = "") -> str:
-        """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
+        """Return a turn written in tags, as native calls if the protocol is "json" and no prefill is given; else unchanged."""
         return self.native.write(text) if self.native and not prefill else text
 
     def restate(self, episode: Episode) -> str:
@@ -94,7 +94,7 @@ class TagEnv(TurnEnv):
         return episode.task.question
 
     def _call_tool(self, state: TagState, call: Call) -> Outcome:
-        """Carry out the tag's call on the latent state; a refusal, or a tool that the task has not, becomes an event."""
+        """Carry out a tag's call on the latent state; a refusal, or a tool not in this task, keeps it and is an event, too."""
         name = call.calls[0].name
         text = json.loads(call.calls[0].arguments)["text"]
         environment = self._by_name[name]

@@ -30,7 +30,7 @@ def _thesaurus() -> tuple[re.Pattern[str], dict[str, str]]:
 
 @lru_cache(maxsize=4096)
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text that count: one for all that mean the same, else their first six letters without endings."""
+    """Return a text's words that count, cached: one for all synonyms, else their first six letters without endings."""
     pattern, heads = _thesaurus()
     text = pattern.sub(lambda match: heads[match[1]], text.lower())
     words = (word for word in re.findall(r"[a-z]{3,}", text) if word not in _COMMON)
@@ -49,7 +49,7 @@ def names_in(question: str) -> list[str]:
 
 
 def number_in(text: str) -> int:
-    """Return the first amount of a text, or the number of a day in it: "on the fourth day"."""
+    """Return the day's number in "on the fourth day", else the first quantity with a unit, else the first number; else 0."""
     counted = r"\$([\d,]+)|(?<![\d,])([\d,]{1,30}) (?:percent|days?|hours?|months?|years?|units)"
     match = re.search(counted, text) or re.search(r"(\d+)()", text)
     nth = [place for place, word in enumerate(_ORDINALS, start=1) if f"the {word} day" in text]
@@ -57,7 +57,7 @@ def number_in(text: str) -> int:
 
 
 def units_in(question: str) -> set[str]:
-    """Return the units of the quantity that a question leaves open, or "fine"; none where it asks for a day or a word."""
+    """Return the units of the quantity that a question leaves open, or {"fine"}; set() where it asks for a day or a word."""
     question = question.lower().replace("per cent", "percent")
     units = set(_OPEN.findall(question))
     if not units and re.search(r"how (?:much|high|large)|cost|price|what sum", question):
@@ -68,13 +68,13 @@ def units_in(question: str) -> set[str]:
 
 
 def unit_of(text: str) -> str:
-    """Return the unit of the first quantity of a text; "" without one."""
+    """Return the unit of a text's first quantity, "dollar" for $; "" without a quantity."""
     match = re.search(rf"\$\d|\d {_UNIT}", text)
     return (match[1] or "dollar") if match else ""
 
 
 def licence_in(case: str) -> date | None:
-    """Return the day of a licence: behind a word that says so in the same clause, else the first of several days."""
+    """Return the earliest day that a word for a licence precedes in its clause; else of days but the first; None without."""
     days, marked = days_in(case), list[date]()
     for match in DAY.finditer(case):
         clause = re.split(r"[.;:?()]", case[max(0, match.start() - 40) : match.start()])[-1].lower()
@@ -90,7 +90,7 @@ def counts_in(case: str) -> list[int]:
 
 
 def fits(rules: Mapping[str, tuple[str, str]], question: str) -> dict[str, float]:
-    """Score each rule, a heading and a text, against a question: headings and words that few rules have count more."""
+    """Score rules, (heading, text) by name, against a question: shared words count 2 in headings, else 0.5, rare ones more."""
     bags = {name: (words_of(heading), words_of(text)) for name, (heading, text) in rules.items()}
     often = Counter(word for heading, text in bags.values() for word in heading | text)
     query = words_of(core_of(question))
@@ -101,7 +101,7 @@ def fits(rules: Mapping[str, tuple[str, str]], question: str) -> dict[str, float
 
 
 def core_of(question: str, ignored: str = "") -> str:
-    """Return a question without names, what it tells of the case in brackets, days, and words that are known or say little."""
+    """Return a question without firms' names, days, brackets (an open one stays) and words whose stems `ignored` has."""
     for name in names_in(question):
         question = question.replace(name, "")
     # A bracket that is never closed is matched as well, and stays: a text of open brackets alone is gone through once.

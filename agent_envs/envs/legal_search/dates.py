@@ -15,7 +15,7 @@ def written_date(day: date) -> str:
 
 
 def date_forms(day: date) -> tuple[str, ...]:
-    """Return the accepted forms of a date, the texts' first; commas and points do not count in comparisons."""
+    """Return nine accepted forms of a date, the texts' own first: "5 May 2021", with weekday, ISO, and with th, st, nd, rd."""
     month, weekday = MONTHS[day.month - 1], WEEKDAYS[day.weekday()]
     last = "th" if day.day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
     forms = [f"{day.day} {month} {day.year}", f"{month} {day.day}, {day.year}"]

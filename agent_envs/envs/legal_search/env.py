@@ -211,7 +211,7 @@ class LegalSearch(TurnEnv):
         return f"Question: {episode.task.question}"
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Play a turn: a search or a read is answered, an answer is judged, and a format error ends the episode."""
+        """Play a turn: a search or read is carried out, an answer is judged and ends the episode, as a format error does."""
         parsed, wish = tools.read_turn(action, self.protocol)
         if isinstance(wish, tools.Fault):
             text = f"The work ends here, because this turn could not be carried out: {wish.reason}."
@@ -229,7 +229,7 @@ class LegalSearch(TurnEnv):
         return self._reply(episode, parsed, result, LegalState(searches))
 
     def _carry_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
-        """Carry out a search or a read; return its result and the number of searches so far."""
+        """Carry out a search or a read: result, and searches so far; a search beyond the limit is an error, not counted."""
         searches: int = episode.state.searches
         if isinstance(wish, tools.Read):
             return self._read_section(episode.task, wish), searches
@@ -243,7 +243,7 @@ class LegalSearch(TurnEnv):
         return ToolResult(wish.call.id, wish.call.name, text, ids=ids), searches + 1
 
     def hits(self, task: Task, query: str, key: str, engine: str = "semantic") -> tuple[Hit, ...]:
-        """Return the hits of an engine (`keyword` or `semantic`) for a query in a task's library, as the library's passages."""
+        """Return an engine's top hits (`keyword` or `semantic`) for a query in a task's library, as the library's passages."""
         support = scenario_of(task).gold_sections
         terms = as_terms(query) if engine == "keyword" else query
         hits = self._engine(engine, task).search(terms, self.top_k, support=support, seed=key)
@@ -251,7 +251,7 @@ class LegalSearch(TurnEnv):
         return tuple(Hit(corpus[corpus.row(hit.passage.id)], hit.score) for hit in hits)
 
     def _read_section(self, task: Task, wish: tools.Read) -> ToolResult:
-        """Return the page of a section, or of one above it, as a result; an error where there is no such section or page."""
+        """Return the page of a section, or of one above it, as a result; an error result where there is no section or page."""
         library = self.source.library(task)
         try:
             section = library.ancestor(library.find(wish.section_id), wish.up)
@@ -265,7 +265,7 @@ class LegalSearch(TurnEnv):
         return ToolResult(wish.call.id, tools.READ, page.text, ids=page.ids)
 
     def _reply(self, episode: Episode, parsed: Parsed, result: ToolResult, state: LegalState) -> Outcome:
-        """Return the outcome of a result: one call of a turn is carried out, and the last turn ends without an answer."""
+        """Return a result's outcome; more calls of the turn become errors, and the last turn gets the end without an answer."""
         events: tuple[str, ...] = (f"{result.name}: {result.content}",) if result.error else ()
         results = [result]
         if isinstance(parsed, Call):
@@ -283,7 +283,7 @@ class LegalSearch(TurnEnv):
 
     @property
     def live_service(self) -> str:
-        """The outside service that the next turn may call; "" where all is in process, or replayed."""
+        """The outside service that a turn may call, the judge before an engine; "" where all is in process, or replayed."""
         if self.services.replayed:
             return ""
         if self._model is not None and self._remote_judge:
@@ -291,7 +291,7 @@ class LegalSearch(TurnEnv):
         return next((name for name in self._names.values() if split_name(name) is not None), "")
 
     def _answer_judge(self, episode: Episode) -> Callable[[str], bool] | None:
-        """Return the model judge of an answer to the episode's question; None where no model is set."""
+        """Return the model judge of an answer to the episode's question, rebuilt for a new recording; None without a model."""
         if self._model is None:
             return None
         cache_entry, recording = self._judge, self.services.recording
@@ -302,7 +302,7 @@ class LegalSearch(TurnEnv):
         return lambda answer: judge(task.question, answer, task.gold, site).correct
 
     def _engine(self, engine: str, task: Task) -> Retriever:
-        """Return an engine over a task's library, built anew only where library or recording changed."""
+        """Return an engine over a task's library, kept by role and built anew only where library or recording changed."""
         library, recording = self.source.library(task), self.services.recording
         corpus = library.numbered_corpus if engine == "keyword" else library.corpus
         built = built_over(self._engines.get(engine), self._names[engine], corpus, recording)
@@ -312,7 +312,7 @@ class LegalSearch(TurnEnv):
 
 
 def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
-    """Return the task source of a name: generated statutes, dc_code or a file.
+    """Return the source of generated statutes, dc_code or a file; UsageError for bad knobs, DataMissing for absent data.
 
     Args:
         tasks: `statutes`, `dc_code`, or a file of questions.
@@ -339,7 +339,7 @@ def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
 
 
 def check_engines(**engines: str) -> None:
-    """Refuse what is no retriever, and load static embeddings at once where an engine needs them.
+    """Raise UsageError for what is no retriever, and load static embeddings at once for `static` and hybrids (MissingExtra).
 
     Raises:
         UsageError: there is no retriever of that name.

@@ -16,7 +16,7 @@ WORDINGS = FeedbackWordings(__package__)
 
 
 def first_look(env: LegalSearch) -> tuple[Message, ...]:
-    """Return the message of naive RAG: the sections that a semantic search with the question finds, as much as fits a page."""
+    """Return naive RAG's message: the sections that a semantic search with the question finds, as extracts that fit a page."""
     episode = env.episode
     hits = env.hits(episode.task, episode.task.question, episode.key)
     size = max(env.snippet_chars, env.page_chars // env.top_k)
@@ -29,7 +29,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return a hint by mode and quality: the searcher's next step, what to read or search next, or misleading advice."""
+    """Return a hint: the searcher's next step (good exploit), one on reading or searching (good), or misleading advice."""
     request = Request("", 0, [message.as_dict() for message in messages])
     history = SearchHistory.of(request)
     if mode == "exploit" and quality == "good":
@@ -47,7 +47,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(request: Request, history: SearchHistory) -> Hint:
-    """Return the next step by the searcher's rules, which know no more than the conversation shows."""
+    """Return the searcher's next step, judged by the conversation alone: answer, abstain, above, section or a search."""
     wish = read_turn(search_and_read(request), history.style)[1]
     if isinstance(wish, Final):
         return ("answer", {"section": "; ".join(wish.sources)}) if wish.sources else ("abstain", {})

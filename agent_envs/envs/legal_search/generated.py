@@ -76,7 +76,7 @@ class StatutesSource(SeededWorlds[Task]):
 
 @lru_cache(maxsize=KEPT_WORLDS)
 def _world_tasks(name: str, config: Any, world_of: WorldOf, split: str, index: int) -> tuple[Task, ...]:
-    """Return the tasks of a generated world, cached; one without an answer has ABSTAIN as its gold."""
+    """Return the tasks of a generated world, cached; one without an answer has ABSTAIN as its gold, and no answer sections."""
     world = world_of(config, split, index)
     return tuple(
         Task(
@@ -111,7 +111,7 @@ def shares(config: Any, *names: str) -> None:
 
 
 def subsets(config: Any, **allowed: tuple[Any, ...]) -> None:
-    """Make knobs sorted tuples without doubles, so that equal settings are equal configurations, and refuse others."""
+    """Replace knobs by sorted tuples without doubles, so that equal settings compare equal; UsageError for others."""
     for name, values in allowed.items():
         value = getattr(config, name)
         items = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else []

@@ -30,7 +30,7 @@ class Missing(Exception):
 
 
 def search_and_read(request: Request) -> str:
-    """Work the answer out from what was read, and where something is missing for it, search or read that."""
+    """Return the answer worked out from pages read; where one is missing and turns are left, a search or read for it."""
     history = SearchHistory.of(request)
     last = request.prefill or len(history.wishes) + 1 >= history.turns
     try:
@@ -42,7 +42,7 @@ def search_and_read(request: Request) -> str:
 
 
 def _next(history: SearchHistory, missing: str) -> str | None:
-    """Return the search or the read that may bring what is missing: an id, words of a place, or "" for the rule itself."""
+    """Return the search or read that may bring what is missing: an id, words of a place, "" for the rule; None if all had."""
     if missing[:1].isdigit():
         return _read(history, [missing])
     if missing not in ("", DEFINITIONS):
@@ -76,7 +76,7 @@ def _search(history: SearchHistory, query: str, *engines: str) -> str | None:
 
 
 def _home(history: SearchHistory) -> Excerpt | None:
-    """Return the entry that was read of a holder whom the question names; for a question without names the best hit."""
+    """Return the read entry of a holder whom the question names; without names, the hit that fits best; None without any."""
     if names_in(history.question):
         return next((page for page in history.read if "chapter" in page.text), None)
     local = [hit for hit in reversed(history.all_hits) if hit.is_about(history.question) and not names_in(hit.heading)]
@@ -86,7 +86,7 @@ def _home(history: SearchHistory) -> Excerpt | None:
 
 
 def _query_of_trade(history: SearchHistory) -> str:
-    """Return a search for the definitions of a trade: by its name, or by the words that no rule was seen to have."""
+    """Return a search for a trade's definitions: by its name where a hit has it, else by the words that rules seen lack."""
     called = [hit.chapter for hit in history.all_hits if hit.is_called(history.question)]
     if called:
         return " ".join([DEFINITIONS, called[0], *re.findall(r"[A-Z][a-z]+", core_of(history.question))])
@@ -95,7 +95,7 @@ def _query_of_trade(history: SearchHistory) -> str:
 
 
 def _rank_rules(history: SearchHistory, own: Mapping[str, str]) -> list[str]:
-    """Return the rules of a chapter, the best first, that fit better than those which other chapters have and it has not."""
+    """Return a chapter's own rules, best first, that score above a third of their best and above all rules only others have."""
     others = {hit.heading for hit in history.all_hits if hit.country and not names_in(hit.heading)} - {*own.values()}
     units_asked_for = units_in(history.question)
     rules = dict[str, tuple[str, str]]()
@@ -110,7 +110,7 @@ def _rank_rules(history: SearchHistory, own: Mapping[str, str]) -> list[str]:
 
 
 def final_answer(request: Request, history: SearchHistory, hits: Sequence[Excerpt]) -> str:
-    """Answer from what was read, else from what searches showed, else abstain."""
+    """Return an answer from pages read and `hits`, its sources the sections used; ABSTAIN where something is missing."""
     style = "tags" if request.prefill else history.style
     reading = QuestionReader(history.question, {page.id: page for page in (*hits, *history.read)}, final=True)
     with suppress(Missing):
@@ -128,7 +128,7 @@ class QuestionReader:
     used: dict[str, None] = field(default_factory=dict)
 
     def answer(self) -> str:
-        """Return a term, fine, last day, amount or difference, as the question asks; raises Missing."""
+        """Return a term, fine, last day, amount or difference, as asked; Missing names the page that lacks, "" for a rule."""
         try:
             names, units = names_in(self.question), units_in(self.question)
             if not (names or units or days_in(self.question)):
@@ -146,7 +146,7 @@ class QuestionReader:
             raise Missing("") from None
 
     def _page(self, name: str) -> Excerpt:
-        """Return a page that was read, noted as used; raises Missing where it was not read."""
+        """Return a page by id and note it as used; raises Missing with the id where it was not read."""
         if name not in self.pages:
             raise Missing(name)
         self.used[name] = None
@@ -158,13 +158,13 @@ class QuestionReader:
         return self._page(next(fitting, f"{start}{end}"))
 
     def _best_page(self, pages: Sequence[Excerpt], missing: str) -> Excerpt:
-        """Return the page whose heading and first sentence fit the question best."""
+        """Return the page whose heading and first sentence fit the question best, as used; Missing(`missing`) if none."""
         scores = fits({page.id: (page.heading, page.lines[0]) for page in pages}, self.question)
         best = max(scores, key=lambda name: scores[name], default="")
         return self._page(best if scores.get(best) else missing)
 
     def _rule(self, case: str) -> Excerpt:
-        """Return the page of the rule whose wording fits the case and the unit asked for, in its chapter or country."""
+        """Return the page of the rule that fits case and unit best, in its chapter or country; Missing where none is read."""
         chapter, units = _CHAPTER.search(case), units_in(self.question)
         where = f"Chapter {chapter[1]}." if chapter else ""
         sign = "offence of class" if units == {"fine"} else "" if units else "counted"
@@ -175,7 +175,7 @@ class QuestionReader:
         return self._best_page([page for page in rules if page.id not in reference_ids], "")
 
     def _amount(self, rule: Excerpt, case: str) -> int:
-        """Return the amount of a rule for a case: its base, with the changes that apply, held to their limits."""
+        """Return a rule's amount for a case: base and the changes that apply, their sums capped; Missing for unread pages."""
         changes = {"increased": 0, "reduced": 0}
         for line in sorted(rule.lines, key=lambda line: "together" in line):  # limits last
             changed = re.search(r"(increased|reduced) by (.*)", line)
@@ -187,7 +187,7 @@ class QuestionReader:
         return self._base(rule, case) + changes["increased"] - changes["reduced"]
 
     def _base(self, rule: Excerpt, case: str) -> int:
-        """Return the amount of a rule before it is varied: by a condition of the case's own, or amended, or as enacted."""
+        """Return a rule's amount before changes: by the case's own condition, else as amended by then, else as enacted."""
         for line in case.splitlines():
             own = re.search(r"\b(?:with|by) (\S+(?: [a-z]+)?) in place of", line)
             if own and rule.id in _CITED.findall(line):
@@ -205,13 +205,13 @@ class QuestionReader:
         return self._enacted(rule)
 
     def _enacted(self, rule: Excerpt) -> int:
-        """Return the amount of a rule's first paragraph, or by reference that of another rule and a difference."""
+        """Return the amount of a rule's first paragraph, by reference another rule's plus or minus a difference; or Missing."""
         if not (reference := _RELATIVE.search(rule.lines[0])):
             return number_in(rule.lines[0])
         return self._enacted(self._page(reference[3])) + number_in(reference[1]) * (1 if reference[2] == "more" else -1)
 
     def _applies(self, line: str, case: str) -> bool:
-        """Return whether a case meets the condition of a sentence."""
+        """Return whether a case meets a sentence's condition: its licence's day, or all cited pages (unread ones: Missing)."""
         if bounds := days_in(line):
             granted = licence_in(case)
             return granted is not None and (granted < bounds[0]) is ("before" in line)
@@ -220,7 +220,7 @@ class QuestionReader:
 
     @staticmethod
     def _meets(page: Excerpt, line: str, case: str) -> bool:
-        """Return whether a case is what a page defines: of a size, or in words that both share."""
+        """Return whether a case is what a page defines: of a size (largest count, less those left out), or in its words."""
         sized = [row for row in page.lines if re.search(r"fewer than \d|or more", row)]
         if not sized:
             first, *rest = page.lines
@@ -232,7 +232,7 @@ class QuestionReader:
         return bool(counts) and (counts[0] - left_out < number_in(row)) is ("fewer than" in row)
 
     def _last_day(self, rule: Excerpt, days: int) -> str:
-        """Return the last day of a period that begins with the event that the question tells."""
+        """Return a period's last day as text: postal days, counting rule and closed weekdays included; Missing if unread."""
         cited = _CITED.findall(next(line for line in (*rule.lines, "counted") if "counted" in line))
         counting, days_of_case = self._page(cited[0]), days_in(self.question)
         end = [day for day in days_of_case if day != licence_in(self.question) or len(days_of_case) == 1][-1]
@@ -244,7 +244,7 @@ class QuestionReader:
         return written_date(end)
 
     def _fine(self, rule: Excerpt, case: str) -> int:
-        """Return the highest fine: of a class on a scale, for a major business, and for an offence that is repeated."""
+        """Return the highest fine: class times unit, doubled for a major business, with the share for a repeated offence."""
         offence, place = re.findall(r"(class \w).*?§ ?(\d[\w:.-]*\w)", rule.text)[0]
         scale = self._page(place).text
         unit, repeat = _CITED.findall(scale)

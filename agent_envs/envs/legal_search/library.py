@@ -38,7 +38,7 @@ class Section:
 
     @property
     def label(self) -> str:
-        """Number and heading in one line, as a reader sees them: "§ 7:2-116. Fees", "Title 7. Animals", "(a)"."""
+        """Number and heading, by level: "§ 7:2-116. Fees", "Title 7. Animals", "(a)"; the heading is left out where empty."""
         if self.level == "section":
             mark = f"§ {self.number}"
         elif self.number.startswith("("):
@@ -83,7 +83,7 @@ class Library(Uncopied):
         return self.sections[section_id]
 
     def find(self, name: str) -> str:
-        """Return the id of a section by its id, or by the number that texts cite it by where no other section has it.
+        """Return a section's id by its id, or by a number (with or without §) that it alone has; KeyError for any other name.
 
         Raises KeyError: there is neither.
         """
@@ -97,7 +97,7 @@ class Library(Uncopied):
         return {row.number: row.id for row in numbered if counts[row.number] == 1}
 
     def ancestor(self, section_id: str, up: int) -> Section:
-        """Return the section `up` levels above, or the root where the tree ends before.
+        """Return the section `up` levels above, or the root beyond it; KeyError without the section, ValueError for up < 0.
 
         Raises:
             KeyError: there is no such section.
@@ -128,7 +128,7 @@ class Library(Uncopied):
             waiting.extend(reversed(section.children))
 
     def without(self, removed: Collection[str]) -> "Library":
-        """Return the library without some sections and all below them; raises KeyError for one that is not there."""
+        """Return the library without some sections and all below (itself if none are given); KeyError for one not there."""
         removed_ids = {section.id for top in removed for section in self.below(top)}
         if not removed_ids:
             return self
@@ -143,7 +143,7 @@ class Library(Uncopied):
 
     @cached_property
     def numbered_corpus(self) -> MemoryCorpus:
-        """The corpus for keyword search, cached: a section's number is one term in it, and its own counts most."""
+        """The corpus for keyword search, cached: a section's number is one term in it, its own repeated six times."""
         return MemoryCorpus(
             Passage(row.id, row.title, f"{as_terms(row.text)}{f' {as_terms(number)}' * 6 if number else ''}")
             for row in self.corpus.passages
@@ -166,7 +166,7 @@ def as_terms(text: str) -> str:
 
 
 def _digest(sections: Iterable[Section]) -> str:
-    """Return the sha256 over all fields of sections, each with its length, so that no two libraries share one."""
+    """Return the sha256 over all fields of sections, children in order, each with its length: none is ambiguous."""
     checksum = hashlib.sha256()
     for section in sections:
         parts = (section.id, section.parent, section.level, section.number, section.heading, section.text)

@@ -19,7 +19,7 @@ _PARAGRAPH = "para"
 
 
 def read_nodes(path: Path, name: str) -> Library:
-    """Read a JSONL file of nodes; the paragraphs of a section (levels that begin with "para") become lines of its text.
+    """Read a JSONL file of nodes, paragraphs joined to their section's text; DataMissing if absent, UsageError for bad rows.
 
     Raises:
         DataMissing: there is no such file.
@@ -32,7 +32,7 @@ def read_nodes(path: Path, name: str) -> Library:
 
 
 def make_library(name: str, sections: Iterable[Section], where: str) -> Library:
-    """Return a library; sections that make no tree are a UsageError that names the file."""
+    """Return sections as a library; UsageError, naming the file, where they make no tree."""
     try:
         return Library(name, sections)
     except ValueError as error:
@@ -40,7 +40,7 @@ def make_library(name: str, sections: Iterable[Section], where: str) -> Library:
 
 
 def _node(row: DataRow) -> Section:
-    """Return a row as a section; an id that could not be cited is refused with the row's place."""
+    """Return a row as a section, its level "section" if none; UsageError, with the row's place, for an id not citable."""
     text = row.fields.get("text") or ""
     if not isinstance(text, str):
         raise row.fail("text", "a text")
@@ -61,7 +61,7 @@ def _node(row: DataRow) -> Section:
 
 
 def _link_children(nodes: list[Section]) -> list[Section]:
-    """Return the nodes with children from their parents' side, where the file lists none at all."""
+    """Return nodes with children by their parents, in file order, where the file lists none; else unchanged."""
     if any(node.children for node in nodes):
         return nodes
     below: dict[str, list[str]] = {}
@@ -71,7 +71,7 @@ def _link_children(nodes: list[Section]) -> list[Section]:
 
 
 def _merge_paragraphs(nodes: list[Section]) -> Iterator[Section]:
-    """Yield the nodes with the paragraphs below a section as lines of its text."""
+    """Yield the nodes, each with the paragraphs below it as lines of its text; those paragraphs themselves are left out."""
     table = {node.id: node for node in nodes}
     visited: set[str] = set()
     for node in nodes:
@@ -101,7 +101,7 @@ def _paragraph_lines(table: dict[str, Section], top: str, visited: set[str]) -> 
 
 
 def read_texts(folder: Path, name: str) -> Library:
-    """Read a folder of .txt and .md files, each a document that is cut into pieces; ids are paths, then `PATH#PIECE`.
+    """Read a folder's .txt and .md files, cut into pieces with ids PATH#PIECE; DataMissing without any, UsageError if unfit.
 
     Raises:
         DataMissing: there is no such folder, or no text in it.
@@ -115,7 +115,7 @@ def read_texts(folder: Path, name: str) -> Library:
 
 
 def read_text(path: Path) -> str:
-    """Return a text as it stands, so that character offsets of others hold; UsageError if it is huge or not UTF-8."""
+    """Return a text with its line ends, so that character offsets hold; UsageError if it is huge or not UTF-8."""
     if path.stat().st_size > DOCUMENT_LIMIT_BYTES:
         raise UsageError(f"{path}: larger than {DOCUMENT_LIMIT_BYTES:,} bytes")
     try:
@@ -125,7 +125,7 @@ def read_text(path: Path) -> str:
 
 
 def document(title: str, text: str) -> list[Section]:
-    """Return a document and its pieces as sections."""
+    """Return a document, which has no text of its own, and its pieces as sections, in order."""
     spans = pieces(text)
     ids = [piece_id(title, row) for row in range(len(spans))]
     top = safe_id(title)
@@ -147,7 +147,7 @@ def safe_id(name: str) -> str:
 
 
 def pieces(text: str) -> list[tuple[int, int]]:
-    """Return spans of about 150 words that cover all words of a text, cut at ends of paragraphs or of sentences."""
+    """Return (start, end) of pieces of up to 150 words (or one long sentence), cut at ends of paragraphs or sentences."""
     spans: list[tuple[int, int]] = []
     start = words = 0
     for part in re.finditer(r"\S.*?(?:\n\s*\n|(?<=[.;:!?])\s+|\Z)", text, re.DOTALL):

@@ -18,7 +18,7 @@ NOTHING = "No section matches this query."
 
 
 def snippet(text: str, query: str, size: int) -> str:
-    """Return at most `size` characters of a text where most of the query's words but stop words stand together."""
+    """Return at most `size` characters where most query words (not stop words) stand together; a short text whole."""
     text = " ".join(text[:_MOST_TEXT].split())
     if len(text) <= size:
         return text
@@ -36,7 +36,7 @@ def snippet(text: str, query: str, size: int) -> str:
 
 
 def _densest_span(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
-    """Return the start and end of the matches that fit in `room` with the most different words; the earliest of equals."""
+    """Return start and end of the matches within `room` that hold the most different words, the earliest; (0, 0) for none."""
     best, most = (0, 0), 0
     ends = [end for _, end, _ in spans]
     for place, (start, _, _) in enumerate(spans):
@@ -48,7 +48,7 @@ def _densest_span(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int
 
 
 def results(hits: Sequence[Hit], query: str, size: int) -> str:
-    """Write the hits of a search: the id, the place and an extract of each section."""
+    """Write a search's hits, numbered: id, place and an extract of each; NOTHING where there are none."""
     rows = (
         f"{number}. ID: {hit.passage.id}\n   Place: {_short_place(hit.passage.title)}\n"
         f"   Text: {snippet(hit.passage.text, query, size)}"
@@ -58,7 +58,7 @@ def results(hits: Sequence[Hit], query: str, size: int) -> str:
 
 
 def _short_place(title: str) -> str:
-    """Return a place in the hierarchy; of one over 300 characters the last levels, behind "..."."""
+    """Return a place in the hierarchy unchanged; of one over 300 characters its last levels, behind "... > "."""
     if len(title) <= _PLACE:
         return title
     end = title[-_PLACE:]
@@ -74,7 +74,7 @@ class SectionPage:
 
 
 def page_of(library: Library, section: Section, number: int, size: int) -> SectionPage | None:
-    """Return a page of a section from 1, or None where it has no such page."""
+    """Return a section's page of a number, from 1, with its ID, place and parent; None where it has no such page."""
     pages = _pages(library, section.id, size)
     if not 1 <= number <= len(pages):
         return None
@@ -87,7 +87,7 @@ def page_of(library: Library, section: Section, number: int, size: int) -> Secti
 
 
 def _pages(library: Library, section_id: str, size: int) -> tuple[SectionPage, ...]:
-    """Return the pages of a section: it and all below it where that fits on one, else its own text and its children's ids."""
+    """Return a section's pages: all below it if that fits one page without a further law, else its own text and child ids."""
     rows = _subtree_rows(library, section_id, size) or _own_rows(library, section_id)
     body = "\n".join(text for _, text in rows)
     spans, start = [], 0
@@ -102,7 +102,7 @@ def _pages(library: Library, section_id: str, size: int) -> tuple[SectionPage, .
 
 
 def _subtree_rows(library: Library, section_id: str, size: int) -> list[tuple[str, str]]:
-    """Return (owner id, line) of a section and all below it, "" owning labels; [] over laws, or beyond a page."""
+    """Return (owner id or "" for labels, line) of a section and all below; [] where a law stands below, or beyond `size`."""
     depths = {section_id: 0}
     rows: list[tuple[str, str]] = []
     length = 0

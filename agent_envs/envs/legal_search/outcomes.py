@@ -57,7 +57,7 @@ def abstains(answer: str) -> bool:
 
 
 def matches(answer: str, golds: tuple[str, ...], metric: str) -> bool:
-    """Return whether an answer is right by a task's metric: `em`, `numeric` or `f1` (>= 0.5); anything else is `em`.
+    """Return whether an answer is right by a metric: `numeric`, `f1` (>= 0.5), any other exact match; "not 12" is none of 12.
 
     `numeric` takes an answer that holds one number, if it is the gold's and its unit is none but the gold's: "within 12 days"
     for "12" or "12 days", and "12 months" for neither, where a gold says days. Of a sum that is written out, what stands
@@ -78,7 +78,7 @@ def matches(answer: str, golds: tuple[str, ...], metric: str) -> bool:
 
 
 def _only_number(answer: str) -> Fraction | None:
-    """Return the one number of an answer; with several, or words that change it, the answer is read as a whole."""
+    """Return an answer's one number; with several, or words that change it, the value of the whole text, None if none."""
     numbers = _NUMBER.findall(answer)
     if len(numbers) != 1 or _CHANGED.search(answer):
         return parse_number(answer)
@@ -91,14 +91,14 @@ def _units(text: str) -> frozenset[str]:
 
 
 def scenario_of(task: Task | None) -> LegalScenario:
-    """Return the scenario of a task; of one without, that of a question about which nothing is known."""
+    """Return a task's scenario; of one without, an answerable one judged by `em`, without sections."""
     if task is not None and isinstance(task.hidden, LegalScenario):
         return task.hidden
     return LegalScenario((), (), (), True, "em")
 
 
 def answered(task: Task, final: Final, judge: Callable[[str], bool] | None) -> Ended:
-    """Judge an answer (abstained, wrong, uncited or cited) and return the end of the episode.
+    """Judge an answer and return the end: abstained, wrong, uncited or cited; the metric's verdict is kept beside a judge's.
 
     Args:
         task: the task.
@@ -138,7 +138,7 @@ def failed(fault: Fault) -> Ended:
 
 
 def ended_of(trajectory: Trajectory) -> Ended:
-    """Return the end of an episode from its newest turn; an empty one where it has not ended by an answer or fault."""
+    """Return an episode's end from its newest turn; an empty `Ended` where no answer, fault or limit has ended it."""
     for result in trajectory.last.results if trajectory.turns else ():
         if not result.call_id and result.name == _NAME:
             outcome, fault, metric, judge, *sources = result.ids
@@ -158,7 +158,7 @@ class Evidence:
 
     @staticmethod
     def of(trajectory: Trajectory) -> "Evidence":
-        """Collect it from the typed results."""
+        """Collect it from a trajectory: searches and reads without error counted, errors of reads, ids found and read."""
         results = [result for turn in trajectory.turns for result in turn.results if result.call_id]
         searches = [result for result in results if result.name in SEARCHES and not result.error]
         reads = [result for result in results if result.name == READ]

@@ -45,7 +45,7 @@ _METRICS = {"token_f1": "f1"}
 
 
 def read_contracts(path: Path) -> Read:
-    """Read a JSON file in either format, told apart by its keys: "data" (CUAD) or "tests" (LegalBench-RAG).
+    """Read CUAD ("data") or LegalBench-RAG ("tests") from JSON; DataMissing if absent, UsageError for others or damage.
 
     Raises:
         DataMissing: a file that it needs is not there.
@@ -69,7 +69,7 @@ def read_contracts(path: Path) -> Read:
 
 
 def _cuad(path: Path, whole: DataRow) -> Read:
-    """Read contracts with SQuAD 2.0's fields; each question gets its contract's name before it, a missing text fails."""
+    """Read CUAD's contracts and questions, each with its contract's name before it; UsageError where a text is missing."""
     sections: list[Section] = []
     rows: list[LegalRow] = []
     for contract in _rows(whole, "data"):
@@ -85,7 +85,7 @@ def _cuad(path: Path, whole: DataRow) -> Read:
 
 
 def _cuad_row(row: DataRow, title: str, text: str) -> LegalRow:
-    """Return a CUAD question as a row; each answer must stand in the contract where it says."""
+    """Return a CUAD question as a row; UsageError where an answer does not stand in the contract where it says."""
     spans = []
     for answer in _rows(row, "answers", needed=False):
         answer.text("text")
@@ -99,7 +99,7 @@ def _cuad_row(row: DataRow, title: str, text: str) -> LegalRow:
 
 
 def _legalbench_rag(path: Path, whole: DataRow) -> Read:
-    """Read a benchmark; its texts lie in the folder `corpus` beside it or beside its folder, else DataMissing is raised."""
+    """Read a LegalBench-RAG file, with all texts of its folders; DataMissing without a folder `corpus` or a text."""
     folders = [path.parent / "corpus", path.parent.parent / "corpus"]
     folder = next((place for place in folders if place.is_dir()), None)
     if folder is None:
@@ -125,7 +125,7 @@ def _legalbench_rag(path: Path, whole: DataRow) -> Read:
 
 
 def _corpus_text(folder: Path, name: str, snippet: DataRow) -> str:
-    """Return the text that a snippet names; a path out of the folder is refused, a missing file is DataMissing."""
+    """Return the text that a snippet names; UsageError for a path out of the folder, DataMissing for a missing file."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         raise snippet.fail("file_path", "a path inside the folder of texts")
@@ -135,7 +135,7 @@ def _corpus_text(folder: Path, name: str, snippet: DataRow) -> str:
 
 
 def _span(snippet: DataRow, text: str) -> tuple[int, int]:
-    """Return a snippet's character offsets, checked against its text."""
+    """Return a snippet's character offsets; UsageError unless they are two whole numbers in order inside its text."""
     span = snippet.fields.get("span")
     numbers = span if isinstance(span, list) else []
     if len(numbers) != 2 or not all(type(place) is int for place in numbers) or not 0 <= numbers[0] < numbers[1]:
@@ -146,7 +146,7 @@ def _span(snippet: DataRow, text: str) -> tuple[int, int]:
 
 
 def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, tuple[int, int]]]) -> LegalRow:
-    """Return the row of marked spans: each marked text is an accepted answer, and so are all of them in order."""
+    """Return marked spans as a row: all in order, and each, are accepted answers (f1); without spans one to abstain from."""
     quotes = [" ".join(text[start:end].split()) for _, text, (start, end) in marked]
     answers = tuple(dict.fromkeys([" ".join(quotes), *quotes])) if quotes else ()
     places: dict[str, None] = {}
@@ -157,7 +157,7 @@ def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, t
 
 
 def _rows(row: DataRow, field: str, needed: bool = True) -> Iterator[DataRow]:
-    """Yield the entries of a field's list as rows that know their place; no list is an error where one is needed."""
+    """Yield a list field's entries as rows that know their place; none where it is missing and not needed, else UsageError."""
     entries: Any = row.fields.get(field)
     if entries is None and not needed:
         return
@@ -168,7 +168,7 @@ def _rows(row: DataRow, field: str, needed: bool = True) -> Iterator[DataRow]:
 
 
 def load_library(name: str) -> Library:
-    """Return a library by name, shared in a process while its file stays as it is.
+    """Return a library by name or path, files cached until they change; DataMissing if absent, UsageError for a bad file.
 
     Args:
         name: `dc_code`, `contracts`, a file of nodes (.jsonl), a question file (.json, .jsonl), or a folder of texts.
@@ -192,7 +192,7 @@ def load_library(name: str) -> Library:
 
 
 def legal_source(name: str) -> RowsSource:
-    """Return the questions of a name, shared in a process while their file stays as it is.
+    """Return a name's or file's questions, cached until it changes; DataMissing if absent, UsageError for a bad one.
 
     Args:
         name: `dc_code`; or a file of CUAD's or LegalBench-RAG's format (.json) or of `python -m benchmarks.make_qa` (.jsonl).
@@ -221,7 +221,7 @@ def legal_source(name: str) -> RowsSource:
 
 
 def _folder() -> Path:
-    """Return the folder of legal data; raises DataMissing where no data folder is set."""
+    """Return the folder `legal` of AGENT_ENVS_DATA, whether or not it is there; DataMissing where that is not set."""
     if not os.environ.get(DATA_FOLDER_VARIABLE):
         raise DataMissing(
             f"the data folder is not known: set {DATA_FOLDER_VARIABLE}; the legal data lie in its `legal`"
@@ -256,7 +256,7 @@ def _contracts(path: Path, size: int, changed_ns: int) -> RowsSource:
 
 @lru_cache(maxsize=4)
 def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> RowsSource:
-    """Return the D.C. Code's questions without unsound ones, cached; one file is split by cluster into train, dev and test."""
+    """Return the D.C. Code's sound questions, cached; a single file is split by cluster, 3 : 1 : 1, into train, dev, test."""
     rows = [_dc_row(row, path.parent.name) for path, _, _ in files for row in json_lines(path)]
     rows = [row for row in rows if not unsound(row, library)]
     if len(files) == 1:  # one file of questions becomes three splits, in which no section stands twice
@@ -267,7 +267,7 @@ def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> Rows
 
 
 def unsound(row: LegalRow, library: Library) -> str:
-    """Return the fault of a question made by a template, "" where it is sound.
+    """Return the fault of a question made by a template (its citations, a heading not unique); "" where it is sound.
 
     The template says that a section refers to exactly one other, and names places by their headings alone; neither need hold.
     """
@@ -284,7 +284,7 @@ def unsound(row: LegalRow, library: Library) -> str:
 
 
 def _dc_row(row: DataRow, split: str) -> LegalRow:
-    """Return a question. What stands in `hidden_answers` is not read at all, so that it can show nowhere."""
+    """Return a question; one not answerable gets no answers or sections. `hidden_answers` is never read."""
     answerable = bool(row.fields.get("answerable"))
     sections = tuple(row.texts("support")) if answerable else ()
     metric = row.text("metric")
@@ -322,7 +322,7 @@ class BenchmarkSource(RowsSource):
 
 
 def _refuse_circle(path: Path) -> None:
-    """Follow a question file's library, which may be another question file, to its end; UsageError if it leads back."""
+    """Raise UsageError where a question file's library, followed from file to file, leads back to one met before."""
     visited: set[Path] = set()
     place = path
     while place.is_file() and place.suffix.lower() == ".jsonl" and _is_question_file(place):
@@ -342,7 +342,7 @@ def _benchmark(path: Path, size: int, changed_ns: int) -> BenchmarkSource:
 
 
 def _question(row: DataRow) -> LegalRow:
-    """Return a row of a question file as a question."""
+    """Return a row of a question file as a question; UsageError where a field is missing."""
     return LegalRow(
         id=row.text("id"),
         split=row.text("split"),
@@ -356,7 +356,7 @@ def _question(row: DataRow) -> LegalRow:
 
 
 def without(library: Library, removed: frozenset[str]) -> Library:
-    """Return a library without some of its sections and all below them; raises UsageError where one of them is not in it."""
+    """Return a library without some sections and all below; UsageError where one of them is not in it."""
     lost = sorted(removed - library.sections.keys())
     if lost:
         raise UsageError(f"library {library.name}: there is no section {lost[0]!r} to take out")

@@ -69,7 +69,7 @@ class RowsSource(Uncopied):
         return len(self._order[split])
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index or id; raises KeyError where there is none."""
+        """Return a task by index or id; KeyError where there is none (a question without answers has ABSTAIN as its gold)."""
         if isinstance(key, int) and not 0 <= key < len(self._order[split]):
             raise KeyError(key)
         row = self._rows[split][key if isinstance(key, str) else self._order[split][key]]
@@ -97,7 +97,7 @@ class RowsSource(Uncopied):
         return self._library
 
     def _query(self, section_id: str, question: str) -> str:
-        """Return keywords that find a section: its number and heading, and for the first one the question."""
+        """Return a section's number and heading (or its parent's) with the question; its first 12 words where all are empty."""
         section = self._library.read(section_id)
         heading = section.heading or (self._library.read(section.parent).heading if section.parent else "")
         return " ".join(part for part in (section.number, heading, question) if part) or " ".join(
@@ -106,7 +106,7 @@ class RowsSource(Uncopied):
 
 
 def _check(row: LegalRow, library: Library, where: str) -> None:
-    """Refuse a question without text, of an unknown split, metric or section, or whose answers do not fit its metric."""
+    """Raise UsageError for a question without text, of an unknown split, metric or section, or with answers unfit for it."""
     place = f"{where}: question {row.id!r}"
     if row.split not in SPLITS or row.metric not in METRICS:
         raise UsageError(f"{place}: split={row.split!r}, metric={row.metric!r}; there are {SPLITS} and {METRICS}")

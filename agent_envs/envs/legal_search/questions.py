@@ -43,7 +43,7 @@ class QuestionDraft:
 
     @property
     def reads(self) -> int:
-        """How many sections it needs."""
+        """The number of sections it needs."""
         return len(self.trail.queries)
 
 
@@ -63,7 +63,7 @@ class StatuteAsker:
     def ask(
         self, reads: tuple[int, ...], kinds: tuple[str, ...], count: int, blanks: int
     ) -> tuple[GeneratedQuestion, ...]:
-        """Return questions with different texts, the last `blanks` of them without an answer, in random order."""
+        """Return up to `count` + `blanks` different questions in random order, `blanks` of them at most unanswerable."""
         drafts: dict[str, QuestionDraft] = {}
         draws = [number for number in reads for _ in range(_SPREAD[number])]
         self._rng.shuffle(draws)
@@ -82,7 +82,7 @@ class StatuteAsker:
         return tuple(questions)
 
     def _draw(self, reads: int, kinds: tuple[str, ...], drafts: dict[str, QuestionDraft]) -> QuestionDraft | None:
-        """Draw a new question that needs so many reads, of one of the kinds; None where no kind gives one."""
+        """Draw a new question with so many reads, of one of the kinds, by weight; None where no kind gives one in its tries."""
         able = [kind for kind in kinds if reads in CELLS[kind]]
         while able:
             kind = self._rng.choices(able, [_OFTEN[kind] for kind in able])[0]
@@ -94,7 +94,7 @@ class StatuteAsker:
         return None
 
     def _remove(self, rows: list[QuestionDraft], blanks: int) -> set[int]:
-        """Take out a section each for some questions that no other question needs; return the places of the questions."""
+        """Take out a section each for up to `blanks` questions that no other needs; return the questions' places."""
         lost: set[int] = set()
         for place in range(len(rows) - 1, -1, -1):
             if len(lost) == blanks:
@@ -107,7 +107,7 @@ class StatuteAsker:
         return lost
 
     def _question(self, draft: QuestionDraft) -> GeneratedQuestion:
-        """Return a draft with its evidence; where a section that it needs is removed, without an answer."""
+        """Return a draft as a question with its evidence; unanswerable where a section that it needs was removed."""
         support, steps = draft.trail.evidence(self._whole, self.removed)
         is_removed = bool(self.removed & set(draft.trail.queries))
         return GeneratedQuestion(
@@ -125,7 +125,7 @@ class StatuteAsker:
     def draft(
         self, kind: str, chapter: Chapter, rule: Rule | None = None, of_holder: bool | None = None
     ) -> QuestionDraft | None:
-        """Return a question of a kind about a chapter, perhaps about one rule and of one holder; None if none came of it."""
+        """Return a question of a kind on a chapter, on a given rule and holder where given; None where none fits or differs."""
         if kind == "term":
             return self._term(chapter)
         pool = [rule] if rule else chapter.rules
@@ -140,7 +140,7 @@ class StatuteAsker:
 
     @staticmethod
     def _fits(kind: str, rule: Rule) -> bool:
-        """Return whether a rule can be asked about in a question of a kind."""
+        """Return whether a kind can ask about a rule: a deadline needs an event, a fine an offence, others no amendment."""
         if kind == "deadline":
             return bool(rule.kind.event) and not rule.amendment
         if kind == "fine":
@@ -148,7 +148,7 @@ class StatuteAsker:
         return kind == "amount" or not rule.amendment
 
     def _facts(self, kind: str, rule: Rule, of_holder: bool) -> CaseFacts:
-        """Draw the facts that a question states of a case: a named holder's, or all that its rule depends on and maybe more."""
+        """Draw a case's facts: those of a named holder, or all that the rule depends on, often with some that it does not."""
         rng, chapter = self._rng, rule.chapter
         when = self._matter(rule) if kind == "amount" and (rule.amendment or rng.random() < 0.1) else None
         if of_holder:
@@ -179,7 +179,7 @@ class StatuteAsker:
         return turn + timedelta(days=self._rng.randint(-1200, 1200))
 
     def _amount(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
-        """Draw a question for the amount of a rule in a case."""
+        """Draw a question for a rule's amount in a case; its answers are the amount's accepted forms."""
         trail = trace_rule(self._law, rule, facts)
         question = self._rng.choice(rule.kind.asks(self._wording))
         text = self._put(facts, question)
@@ -188,7 +188,7 @@ class StatuteAsker:
         )
 
     def _deadline(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
-        """Draw a question for the last day of a rule's period, which a notice starts that is handed over or posted."""
+        """Draw a question for a period's last day, from a notice handed over or (half of the time) posted."""
         law, rng = self._law, self._rng
         trail = trace_rule(law, rule, facts)
         start = date(2020, 1, 1) + timedelta(days=rng.randrange(1800))
@@ -211,7 +211,7 @@ class StatuteAsker:
         return QuestionDraft("deadline", self._put(facts, question), answers, trail, "em", rule.chapter.id)
 
     def _fine(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
-        """Draw a question for the highest fine for a breach of a rule, half of them repeated after some years."""
+        """Draw a question for the highest fine for a breach of a rule, in half the cases repeated after 2 to 8 years."""
         years = self._rng.randint(2, 8) if self._rng.random() < 0.5 else None
         trail = trace_fine(self._law, rule, facts, years)
         question = self._rng.choice(self._words["fine"]).replace("{breach}", rule.kind.breach[0])
@@ -221,7 +221,7 @@ class StatuteAsker:
         return QuestionDraft("fine", text, amount_forms(trail.value, "dollars"), trail, "numeric", rule.chapter.id)
 
     def _comparison(self, rule: Rule) -> QuestionDraft | None:
-        """Draw a question for the difference of a rule between two register entries; None where there is none."""
+        """Draw a question for the difference of a rule between two holders of the register; None where they are alike."""
         one, other = self._rng.sample(rule.chapter.holders, 2)
         first, second = (trace_rule(self._law, rule, CaseFacts.of(holder)) for holder in (one, other))
         if first.value == second.value:
@@ -239,7 +239,7 @@ class StatuteAsker:
         )
 
     def _term(self, chapter: Chapter) -> QuestionDraft:
-        """Draw a question for the term that a chapter's definitions give to a description."""
+        """Draw a question for the term that a chapter's definitions give to a description; its heading is right, too."""
         trade, trail = chapter.trade, Trail()
         words = f"{chapter.province} {trade.heading} Definitions"
         trail.read(chapter.definitions_id, "a", query=words, removable=True)
@@ -252,7 +252,7 @@ class StatuteAsker:
         return wordings if isinstance(wordings, str) else self._rng.choice(wordings)
 
     def _put(self, facts: CaseFacts, question: str) -> str:
-        """Return a question about a holder of the register by name, or about somebody of whom it tells the facts."""
+        """Return a question about a named holder, or about somebody in its province, with the facts of the case in brackets."""
         rng, words = self._rng, self._words
         when = rng.choice(words["when"]).format(day=written_date(facts.when)) if facts.when else ""
         if facts.holder:
@@ -269,7 +269,7 @@ class StatuteAsker:
         return f"{when}{place}{text[0].lower()}{text[1:]}"
 
     def _details(self, facts: CaseFacts) -> Iterator[str]:
-        """Yield the sentences of a question that tell the facts of a case."""
+        """Yield the sentences that tell a case's idle things, group and licence day, those that it has."""
         if facts.idle:
             yield self._word("idle").format(idle=facts.idle)
         if facts.group:

@@ -54,7 +54,7 @@ class EpisodeLimits:
 
 
 def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] | None = None) -> RewardSpec:
-    """Return the reward of a name.
+    """Return the reward of a name; UsageError for an unknown name or weight, a weight beyond 0 to 10, or any with `art_e`.
 
     Args:
         name: `segmented` or `art_e`.
@@ -105,11 +105,11 @@ def _spec(
     bounds: Mapping[str, tuple[float, float, str]],
     episode: tuple[float, float],
 ) -> RewardSpec:
-    """Return a reward whose terms are read from `values`, which is computed once for each turn."""
+    """Return a reward with a term for each bound, read from `values` (0.0 if absent), computed once for each trajectory."""
     latest: tuple[Trajectory | None, dict[str, float]] = (None, {})  # all terms of a turn come from one reckoning
 
     def value(trajectory: Trajectory, key: str) -> float:
-        """Return one term of a trajectory's newest turn."""
+        """Return one term of a trajectory's newest turn, 0.0 where it has none; the values are computed once."""
         nonlocal latest
         cached = latest  # taken once: threads that share the spec may replace it
         if cached[0] is not trajectory:
@@ -121,7 +121,7 @@ def _spec(
 
 
 def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the terms of `segmented` for the newest turn; none while the episode lasts."""
+    """Return the terms of `segmented` for the newest turn; {} unless it ended the episode."""
     ended = ended_of(trajectory)
     if not ended.outcome:
         return {}
@@ -134,7 +134,7 @@ def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[st
 
 
 def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: EpisodeLimits) -> dict[str, float]:
-    """Return the measures by which an ended episode is paid, shares from 0 to 1; `near_format` goes up to 2."""
+    """Return the measures that pay an ended episode, from 0 to 1, `near_format` up to 2; without gold sections shares are 0."""
     evidence = Evidence.of(trajectory)
     gold = scenario.gold_sections
     retrieved = evidence.hit_ids | evidence.read
@@ -161,7 +161,7 @@ _ART_E_TERMS = {
 
 
 def _art_e(trajectory: Trajectory, limits: EpisodeLimits) -> dict[str, float]:
-    """Return the terms of `art_e` at the end, {} before; the right document is any section that holds the answer."""
+    """Return the terms of `art_e` at the end, {} before: outcome and what adds to it, or a fault's floor and progress."""
     ended = ended_of(trajectory)
     if not ended.outcome:
         return {}
@@ -191,7 +191,7 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
-    """Yield metrics: 1 for the episode's outcome, the share of gold that was hit, searches, reads, the judge's agreement."""
+    """Yield metrics: 1 for the outcome, else 0; gold found (if any), searches, reads, and the judge's agreement (if judged)."""
     ended, evidence = ended_of(trajectory), Evidence.of(trajectory)
     for name in ("abstained", "wrong", "out_of_turns", "format_error"):
         yield name, float(ended.outcome == name)
@@ -206,6 +206,6 @@ def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
 
 
 def labels(task: Task) -> dict[str, str]:
-    """Return the kind of a task's question, and whether it has an answer."""
+    """Return the strata `kind` (of the question; "question" if unknown) and `answerable` (yes or no)."""
     kind = str(task.data[0]) if isinstance(task.data, tuple) and task.data else "question"
     return {"kind": kind, "answerable": "yes" if scenario_of(task).answerable else "no"}

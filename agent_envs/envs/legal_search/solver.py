@@ -16,7 +16,7 @@ _WORD = re.compile(r"\w[\w'-]*")
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the next search or read of the task's steps, or the answer once they, or the turns, are used up.
+    """Return the next search or read of the task's steps, or the gold answer with its sources once they or turns are used up.
 
     Where turns are too few for every step's search, sections are read without one.
     """
@@ -59,7 +59,7 @@ def _past_wishes(episode: Episode, protocol: str) -> tuple[list[str], list[str]]
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:
-    """Return a search for random words of what was shown, a read of an ID that was shown, or such words as an answer."""
+    """Return at random a search for words shown, a read of an ID shown (a search if none was), or such words as an answer."""
     core = env.unwrapped
     assert isinstance(core, LegalSearch)
     episode = core.episode

@@ -69,7 +69,7 @@ class Rule:
 
     @property
     def paragraphs(self) -> tuple[str, ...]:
-        """What its paragraphs are about, in their order."""
+        """What its paragraphs are about, in their order: "amount" first, then only those that the rule has."""
         there = {
             "amount": True,
             **dict.fromkeys(self.sizes, True),
@@ -84,7 +84,7 @@ class Rule:
         return tuple(name for name, present in there.items() if present)
 
     def varied(self, base: int, changes: list[int]) -> int:
-        """Return an amount after some of the changes, held to the limit."""
+        """Return an amount plus all changes, the increases or (if `limits_reductions`) the reductions held to the limit."""
         more = sum(change for change in changes if change > 0)
         less = -sum(change for change in changes if change < 0)
         if self.limit is not None:
@@ -107,7 +107,7 @@ class Holder:
 
     @property
     def paragraphs(self) -> tuple[str, ...]:
-        """What its paragraphs are about, in their order."""
+        """Its paragraphs' subjects in their order; "group" only for a holder in one."""
         return ("trade", "size", "granted", *(("group",) if self.group else ()), "special")
 
 
@@ -130,7 +130,7 @@ class Chapter:
     definitions_id: str = ""
 
     def counted(self, size: int, idle: int) -> str:
-        """Return the size of a business with so many units, some of them out of use."""
+        """Return the size of a business of so many units, one of SIZES; idle ones count if the chapter says so."""
         count = size if self.counts_idle else size - idle
         return SIZES[sum(count >= bound for bound in self.bounds)]
 
@@ -170,7 +170,7 @@ class Law:
         return [rule for chapter in self.chapters for rule in chapter.rules]
 
     def last_day(self, received: date, days: int) -> date:
-        """Return the last day of a period that starts with an event on a day."""
+        """Return a period's last day, moved on past days of rest; `received` is day 1 where the law counts the first day."""
         day = received + timedelta(days=days - 1 if self.counts_first_day else days)
         while day.weekday() in self.rest_days:
             day += timedelta(days=1)
@@ -178,7 +178,7 @@ class Law:
 
 
 def draw_law(rng: random.Random, provinces: tuple[str, ...], trades: int, rules: int, holders: int) -> Law:
-    """Draw the law of provinces with the same trades, and so many rules and register entries in each chapter."""
+    """Draw the law of provinces with the same trades, `rules` rules and `holders` register entries in each chapter."""
     sample = rng.sample(parts().trades, trades)
     law = Law(
         provinces=provinces,
@@ -210,7 +210,7 @@ def _chapter(rng: random.Random, trade: Trade, province: str, rules: int) -> Cha
 
 
 def _rule(rng: random.Random, chapter: Chapter, kind: RuleKind) -> Rule:
-    """Draw a rule: its amount, and the changes for sizes, groups, and early or recent licences."""
+    """Draw a rule: its amount, at least one change for size, group, early or recent licence, and an offence for a breach."""
     rule = Rule(kind, chapter, rng.choice(kind.values))
     rule.sizes = {size: _change(rng, kind) for size in ("minor", "major") if rng.random() < _SIZED}
     groups = rng.sample(parts().groups, rng.choice(_GROUPS))
@@ -236,7 +236,7 @@ def _day(rng: random.Random, first: int, last: int) -> date:
 
 
 def _refer(rng: random.Random, law: Law) -> None:
-    """Add references, amendments of rules that are in no reference, and limits on the changes of any rule.
+    """Add references to earlier rules, amendments of rules outside references, and limits on changes, each by chance.
 
     What is referred to lies in an earlier chapter, so that references end, and neither side is amended.
     """
@@ -259,7 +259,7 @@ def _refer(rng: random.Random, law: Law) -> None:
 
 
 def _amendment(rng: random.Random, rule: Rule) -> Amendment:
-    """Draw another amount for a rule from a day on, sometimes later for those who were licensed before a day."""
+    """Draw another amount for a rule from a day on; for some rules later for those licensed before a day."""
     value = rng.choice([value for value in rule.kind.values if value != rule.value])
     amendment = Amendment(value, _day(rng, 2015, 2019))
     if rng.random() < _LATER:
@@ -269,7 +269,7 @@ def _amendment(rng: random.Random, rule: Rule) -> Amendment:
 
 
 def _limit(rng: random.Random, rule: Rule) -> None:
-    """Set a limit that the increases, or the reductions, can pass: no more of them at once than can apply together."""
+    """Set a limit that increases, or reductions, can pass where two apply at once; no limit where no two can."""
     for limits_reductions in rng.sample((False, True), 2):
         sizes = list(rule.sizes.values())
         together = [max(sizes, key=lambda change: -change if limits_reductions else change)] if sizes else []
@@ -284,7 +284,7 @@ def _limit(rng: random.Random, rule: Rule) -> None:
 
 
 def _holder(rng: random.Random, chapter: Chapter, name: str) -> Holder:
-    """Draw a register entry: size, licence day, perhaps a group, and a special amount of one rule, a plain one if any."""
+    """Draw a register entry: size, idle things, licence day, group, and a special amount for a rule, unamended if possible."""
     size = rng.randint(4, chapter.bounds[1] + 12)
     idle = rng.randint(2, size // 2) if rng.random() < _IDLE else 0
     treated = [group for rule in chapter.rules for group, _ in rule.groups]

@@ -134,7 +134,7 @@ def _freeze(row: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def parts() -> Parts:
-    """Return the wordings of statutes, read once."""
+    """Return the wordings of statutes, read from the package's table once, cached."""
     table = json.loads(files(__package__).joinpath("statute_wordings.json").read_text("utf-8"))
     return Parts(
         trades=tuple(Trade(**row) for row in table["trades"]),
@@ -148,7 +148,7 @@ def parts() -> Parts:
 
 
 def jurisdiction(split: str, index: int) -> str:
-    """Return the name of a province: another one for every split and index."""
+    """Return a name of a province, another for every split and index."""
     endings = _ENDINGS[split]
     index, ending = divmod(index, len(endings))
     index, opening = divmod(index, len(_OPENINGS))
@@ -179,7 +179,7 @@ def difference(amount: int, unit: str) -> str:
 
 
 def amount_forms(amount: int, unit: str) -> tuple[str, ...]:
-    """Return the accepted forms of an amount, the bare number first."""
+    """Return the accepted forms of an amount: bare, as the law writes it, and in words for dollars and per cent."""
     forms = [str(amount), quantity(amount, unit)]
     if unit == "dollars":
         forms += [f"{amount} dollars"]

@@ -52,7 +52,7 @@ class StatuteWriter:
         return f"{text[0].upper()}{text[1:]}"
 
     def title(self, number: int, heading: str, chapters: list[tuple[str, Rows]]) -> None:
-        """Add a title: chapters with their headings, and (heading, text) of the sections that `place` numbers."""
+        """Append a title, its chapters and their sections in reading order; `chapters` are (heading, (heading, text) rows)."""
         ids = [f"{number}:{place}" for place in range(1, len(chapters) + 1)]
         self.sections.append(Section(str(number), "", tuple(ids), "title", str(number), heading, ""))
         for chapter_id, (name, rows) in zip(ids, chapters, strict=True):
@@ -73,7 +73,7 @@ def lettered(lines: list[str]) -> str:
 
 
 def draft(rng: random.Random, law: Law) -> list[Section]:
-    """Number every part of a law, and return its sections in reading order."""
+    """Number every part of a law, in place, and return its sections in reading order."""
     _assign_ids(law)
     writer = StatuteWriter(rng, law)
     writer.title(GENERAL_TITLE, "General provisions", _general_chapters(writer))
@@ -113,14 +113,14 @@ def _assign_ids(law: Law) -> None:
 
 
 def _acts(law: Law) -> list[list[Rule]]:
-    """Return the amended rules, those of one year together."""
+    """Return the amended rules, one list for each year of amendment, years rising."""
     amended = [rule for rule in law.rules if rule.amendment]
     years = sorted({rule.amendment.since.year for rule in amended if rule.amendment})
     return [[rule for rule in amended if rule.amendment and rule.amendment.since.year == year] for year in years]
 
 
 def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
-    """Return the chapters of the general title: how time counts, the scale of fines, and the kinds of holders."""
+    """Return (heading, rows) of the general title's chapters: how time counts, fines, and kinds of holders."""
     law, words = writer.law, parts().general
     first = writer.rng.choice(words["counting"][0 if law.counts_first_day else 1])
     days = " or a ".join(WEEKDAYS[day] for day in law.rest_days)
@@ -139,7 +139,7 @@ def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
 
 
 def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
-    """Return (heading, text) of a chapter's sections: definitions, then each rule."""
+    """Return (heading, text) of a chapter's sections: its definitions, then each rule, in lettered paragraphs."""
     trade, (low, high) = chapter.trade, chapter.bounds
     lines = [
         writer.says("meaning", noun=trade.noun, means=trade.means),
@@ -154,7 +154,7 @@ def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
 
 
 def _paragraph(writer: StatuteWriter, rule: Rule, name: str) -> str:
-    """Return the sentence of one paragraph of a rule, by its name: amount, size, group, date, limit and so on."""
+    """Return the sentence of a rule's paragraph by its name (amount, size, group, date, limit ...); "counted" for any other."""
     law = writer.law
     if name == "amount":
         return writer.rng.choice(rule.kind.says).format(v=_amount_sentence(rule))
@@ -179,7 +179,7 @@ def _paragraph(writer: StatuteWriter, rule: Rule, name: str) -> str:
 
 
 def _amount_sentence(rule: Rule) -> str:
-    """Return the amount of paragraph (a), or how it differs from that of another rule."""
+    """Return a rule's amount as text, or, where it refers to another rule, by how much it is more or less than that."""
     if rule.target is None:
         return quantity(rule.value, rule.kind.unit)
     delta = rule.value - rule.target.value
@@ -198,7 +198,7 @@ def _change_slots(rule: Rule, change: int) -> dict[str, str]:
 
 
 def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
-    """Return the paragraphs of a register entry: trade, size, licence, group, and the special amount."""
+    """Return a register entry's paragraphs: trade, size, licence, group where it has one, and the special amount."""
     trade, (rule, value) = holder.chapter.trade, holder.special
     lines = [writer.says("carries", name=holder.name, noun=trade.noun, chapter=holder.chapter.id)]
     sized = "sized_idle" if holder.idle else "sized"
@@ -212,7 +212,7 @@ def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
 
 
 def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
-    """Return the amending Acts as chapters, a section for each amended rule."""
+    """Return the amending Acts, one a year, as chapters, with a section for each amended rule."""
     chapters = []
     for rules in _acts(writer.law):
         rows = []
@@ -225,7 +225,7 @@ def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
 
 
 def _amendment_lines(writer: StatuteWriter, rule: Rule) -> list[str]:
-    """Return the paragraphs of an amendment: the new amount, its day, and who keeps the old one until later."""
+    """Return an amendment's paragraphs: the new amount, its day, and, where there is one, the later day of old licences."""
     amendment, unit = rule.amendment, rule.kind.unit
     assert amendment is not None
     new, old = quantity(amendment.value, unit), quantity(rule.value, unit)

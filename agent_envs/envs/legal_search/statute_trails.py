@@ -29,7 +29,7 @@ class CaseFacts:
 
     @staticmethod
     def of(holder: Holder, when: date | None = None) -> "CaseFacts":
-        """Return the register's facts about a holder."""
+        """Return the facts that the register tells of a holder, who is excepted from no group, and the day of a matter."""
         group = (holder.group, False) if holder.group else None
         return CaseFacts(holder.chapter, holder.size, holder.idle, group, holder.granted, when, holder)
 
@@ -50,21 +50,21 @@ class Trail:
     removable: list[str] = field(default_factory=list)
 
     def read(self, section: str, *letters: str, query: str = "", removable: bool = False) -> None:
-        """Add paragraphs of a section, each once, with the query that finds it first; note the section if it may be removed."""
+        """Add a section with its first query, and its paragraphs, each once; note the section if it is `removable`."""
         self.queries.setdefault(section, query)
         self.lines += [(section, letter) for letter in letters if (section, letter) not in self.lines]
         if removable and section not in self.removable:
             self.removable.append(section)
 
     def extend(self, other: "Trail") -> None:
-        """Add what another amount rests on: its queries, lines and removable sections, each once."""
+        """Add another trail's queries (the first of a section stays), lines and removable sections, each once."""
         for section, query in other.queries.items():
             self.queries.setdefault(section, query)
         self.lines += [line for line in other.lines if line not in self.lines]
         self.removable += [section for section in other.removable if section not in self.removable]
 
     def evidence(self, whole: Library, removed: set[str]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-        """Return the sections to read and the solver's (query, section), up to the first removed section.
+        """Return the sections to read and the solver's (query, section), up to a removed one, which is sought in its chapter.
 
         A removed section is searched, not found, and looked for in its chapter: its step reads that.
         """
@@ -89,7 +89,7 @@ def letter(paragraphs: tuple[str, ...], name: str) -> str:
 
 
 def trace_rule(law: Law, rule: Rule, facts: CaseFacts) -> Trail:
-    """Trace the amount that a rule gives for the known facts of a case."""
+    """Return the amount that a rule gives for the known facts of a case, as a trail of all that was read for it."""
     trail = Trail()
     if facts.holder:
         trail.read(facts.holder.id, "a", query=facts.holder.name, removable=True)
@@ -104,7 +104,7 @@ def trace_rule(law: Law, rule: Rule, facts: CaseFacts) -> Trail:
 
 
 def _base(trail: Trail, rule: Rule, facts: CaseFacts) -> int:
-    """Return the amount before any change: of a special condition, of an amendment, or of paragraph (a)."""
+    """Return the amount before changes, special, amended or as enacted with its references; add what was read to `trail`."""
     if facts.holder and facts.holder.special[0] is rule:
         trail.read(facts.holder.id, letter(facts.holder.paragraphs, "special"))
         return facts.holder.special[1]
@@ -127,7 +127,7 @@ def _base(trail: Trail, rule: Rule, facts: CaseFacts) -> int:
 
 
 def _changes(law: Law, trail: Trail, rule: Rule, facts: CaseFacts) -> list[int]:
-    """Return the change of each proviso that the facts decide, 0 where it does not apply."""
+    """Return each proviso's change that the facts decide, 0 where it does not apply; add what was read to `trail`."""
     changes = []
     if rule.sizes and facts.size is not None:
         size = facts.chapter.counted(facts.size, facts.idle)
@@ -150,20 +150,20 @@ def _changes(law: Law, trail: Trail, rule: Rule, facts: CaseFacts) -> list[int]:
 
 
 def trace_size(trail: Trail, facts: CaseFacts, size: str) -> None:
-    """Add what tells whether a business is minor, or major."""
+    """Add to the trail the definition that tells whether a business is `size`, idle units', and the register's paragraph."""
     chapter = facts.chapter
     trail.read(chapter.definitions_id, "b" if size == "minor" else "c", *("d" if facts.idle else ""))
     _read_register(trail, facts, "size")
 
 
 def _read_register(trail: Trail, facts: CaseFacts, name: str) -> None:
-    """Add the paragraph of the register that a fact stands in."""
+    """Add to the trail the register's paragraph on a fact; nothing for a case without a holder."""
     if facts.holder:
         trail.read(facts.holder.id, letter(facts.holder.paragraphs, name))
 
 
 def trace_fine(law: Law, rule: Rule, facts: CaseFacts, years_since: int | None) -> Trail:
-    """Trace the highest fine for a breach of a rule, perhaps some years after another: its sections and its value."""
+    """Return a breach's highest fine as a trail: class times unit, doubled if major, more if repeated within the years."""
     trail = Trail()
     if facts.holder:
         trail.read(facts.holder.id, "a", query=facts.holder.name, removable=True)

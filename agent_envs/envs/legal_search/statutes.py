@@ -68,7 +68,7 @@ class StatutesConfig:
 
 
 def build_statutes(config: StatutesConfig, split: str, index: int) -> generated.GeneratedWorld:
-    """Build the law of a configuration, split and index: always the same one, and unlike any other.
+    """Build a law and its questions, the same at each call; UsageError for a bad split or index, or a law without questions.
 
     Raises UsageError: the split is unknown or the index is not an int >= 0.
     """

@@ -115,7 +115,7 @@ def schemas() -> tuple[Mapping[str, Any], ...]:
 
 
 def read_turn(text: str, protocol: str) -> tuple[Parsed, Wish]:
-    """Return a turn as a typed action with its wish, by protocol. Never raises, and linear in the text's length.
+    """Return a turn as a typed action and its wish, by protocol (`tags`, any other calls; <answer> in both); never raises.
 
     In both styles `<answer>text [sources: ID; ID]</answer>` is an answer, because turn-restricted evaluation forces its
     opening tag; in the style `json` it counts where it stands before any call.
@@ -130,7 +130,7 @@ def read_turn(text: str, protocol: str) -> tuple[Parsed, Wish]:
 
 
 def _parse_tags(text: str) -> tuple[Parsed, Wish]:
-    """Return a turn in tags as a typed action, and the wish in it or its fault."""
+    """Return a turn in tags as a typed action, and its wish, or the Fault `no_call` where it holds no action."""
     parsed = TAGS.parse(text)
     if isinstance(parsed, Answer):
         return _parse_answer(parsed.text)
@@ -146,7 +146,7 @@ def _parse_tags(text: str) -> tuple[Parsed, Wish]:
 
 
 def _parse_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
-    """Return a turn of native calls as a typed action, and the wish of its first call or its fault."""
+    """Return native calls as a typed action, and the first call's wish, or its Fault; later calls stay in the action."""
     if isinstance(parsed, Malformed):
         return parsed, Fault("unparsable", parsed.reason)
     if not isinstance(parsed, Call):
@@ -167,7 +167,7 @@ def _parse_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
 
 
 def _wish(call: ToolCall, arguments: dict[str, Any]) -> Wish:
-    """Return the search or read of a call whose arguments have the right types."""
+    """Return the search or read of a call whose arguments have the right types; a Fault for an empty or negative one."""
     if call.name in SEARCHES:
         query = arguments["query"].strip()
         return Search(call, query) if query else Fault("bad_arguments", "the query was empty")
@@ -180,7 +180,7 @@ def _wish(call: ToolCall, arguments: dict[str, Any]) -> Wish:
 
 
 def _with_suffixes(body: str) -> dict[str, Any]:
-    """Return the arguments of `ID [up 1] [page 2]`; the suffixes may be left out."""
+    """Return the arguments of `ID [up 1] [page 2]`; suffixes that are not there, or come twice, are left out."""
     suffixes: dict[str, Any] = {}
     body = body.strip()
     while (match := _SUFFIX.search(body[-20:])) and match[1] not in suffixes:
@@ -190,7 +190,7 @@ def _with_suffixes(body: str) -> dict[str, Any]:
 
 
 def _parse_answer(body: str) -> tuple[Answer, Final]:
-    """Return the answer in an answer tag, and its sources: what stands before (and behind) the last `[sources: ID; ID]`."""
+    """Return an answer tag's answer, and its sources: those of the last `[sources: ID; ID]`, () without one."""
     starts = [match.span() for match in _SOURCES.finditer(body)][-1:]
     if not starts:
         answer = body.strip()
@@ -210,7 +210,7 @@ def _without_doubles(sources: list[str]) -> tuple[str, ...]:
 
 
 def citable(section_id: str) -> bool:
-    """Return whether a read and a citation of an ID are read back as they were written, in both styles."""
+    """Return whether an ID, read and cited, is read back as it was written, in the style `tags`."""
     if not any(
         mark in section_id for mark in ";<["
     ):  # without these nothing in it ends a tag or a citation, or is a suffix
@@ -221,7 +221,7 @@ def citable(section_id: str) -> bool:
 
 
 def rendered(name: str, protocol: str, **arguments: Any) -> str:
-    """Return the text that makes a call, or an answer, in a style: what scripted agents write.
+    """Return the text of a call or an answer as the style `json`, or else tags, has it; an answer without sources omits them.
 
     Args:
         name: one of the four tools.

@@ -22,7 +22,7 @@ class Excerpt:
 
     @property
     def lines(self) -> list[str]:
-        """Its paragraphs, without their letters."""
+        """Its paragraphs without their letters and blank lines; [""] where there are none."""
         return [re.sub(r"^\(\w\) ", "", line.strip()) for line in self.text.splitlines() if line.strip()] or [""]
 
     @property
@@ -72,7 +72,7 @@ class SearchHistory:
 
     @staticmethod
     def of(request: Request) -> "SearchHistory":
-        """Parse a request's messages: the question, the wishes of the agent's turns, the hits and pages of the replies."""
+        """Parse a request's messages: question, style, turn limit (10 if not told), and the wishes, hits and pages so far."""
         prompt = str(request.messages[0]["content"])
         question = prompt.rpartition("\nQuestion: ")[2].partition("\n")[0].strip()
         turns = _TURNS.search(prompt)

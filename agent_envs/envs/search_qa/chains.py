@@ -61,7 +61,7 @@ class ChainProgress:
 
 
 def documents(text: str) -> list[SearchDocument]:
-    """Return the documents that a message shows, in either format; [] for broken JSON."""
+    """Return the documents that a message shows, in either format; [] without any, or for broken JSON."""
     body = text.partition("<information>")[2].partition("</information>")[0].strip()
     if body.startswith("{"):
         try:
@@ -102,7 +102,7 @@ def world_wordings() -> Wordings:
 
 
 def parse_question(question: str, wordings: Wordings | None = None) -> ParsedQuestion | None:
-    """Parse a question into chains; None where none of the wordings fits (the world's, if no others are given)."""
+    """Parse a question into chains; None where no wording fits (the world's unless given), or it is too long."""
     text, wordings = question.strip(), wordings or world_wordings()
     if len(text) > _MOST_TEXT:
         return None
@@ -123,7 +123,7 @@ def parse_question(question: str, wordings: Wordings | None = None) -> ParsedQue
 
 
 def follow(chain: FactChain, documents_read: Sequence[SearchDocument]) -> ChainProgress:
-    """Follow a chain through documents as far as they state its facts; return how far, and the question that is open."""
+    """Follow a chain while documents state its facts; return the last name, question and value, and if it is complete."""
     name, kind, value, question = chain.name, chain.kind, "", ""
     for place, fact in enumerate(chain.facts):
         fitting = (
@@ -141,7 +141,7 @@ def follow(chain: FactChain, documents_read: Sequence[SearchDocument]) -> ChainP
 
 
 def _chain(text: str, wordings: Wordings) -> FactChain:
-    """Parse a description into a chain of facts, from the inside out; a mere name has none."""
+    """Parse a description into a chain of facts, the innermost first; a mere name has no facts."""
     facts: list[Readings] = []
     while True:
         matches = (
@@ -163,7 +163,7 @@ def _subject_in(template: str, text: str) -> str:
 
 
 def _sides_in(template: str, text: str) -> tuple[str, str] | None:
-    """Return the two sides of a comparison, None where a wording does not fit."""
+    """Return the two sides of a comparison; None where the wording does not fit or a side is empty."""
     before, _, rest = template.partition("{a}")
     between, _, after = rest.partition("{b}")
     if not (text.startswith(before) and text.endswith(after)):
@@ -175,7 +175,7 @@ def _sides_in(template: str, text: str) -> tuple[str, str] | None:
 def _value(
     name: str, kind: str, relation: Relation, documents_read: Sequence[SearchDocument]
 ) -> tuple[str, str, Relation] | None:
-    """Return the first value that documents about a subject state of a relation, with kind and relation; None without any."""
+    """Return the first value that documents titled by the subject state, with kind and relation; None without any."""
     for document in documents_read:
         if document.title in (name, f"{name} ({kind})"):
             for sentence in re.split(r"(?<=\.) ", document.text):

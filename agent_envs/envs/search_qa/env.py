@@ -203,7 +203,7 @@ class SearchQA(TurnEnv):
         return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Play a turn: an answer ends the episode, a search is carried out, and a malformed turn gets the reason."""
+        """Play a turn: an answer is judged and ends the episode, a search is carried out, a malformed turn gets the reason."""
         parsed = (NATIVE if self._native else _PROTOCOL).parse(action)
         if isinstance(parsed, Answer):
             success = self._equal(parsed.text, episode.task.gold)
@@ -221,7 +221,7 @@ class SearchQA(TurnEnv):
         return f"Question: {episode.task.question}"
 
     def _search(self, episode: Episode, call: Call) -> Outcome:
-        """Answer a search with passages; an empty query, one beyond the limit or one in the last turn is refused."""
+        """Answer a search with passages; empty, beyond the limit or in the last turn it is refused, without counting."""
         query = _CANONICAL.raw_decode(call.calls[0].arguments)[0]["query"]
         state: SearchState = episode.state
         if len(episode.turns) + 1 >= self.max_turns:
@@ -239,21 +239,21 @@ class SearchQA(TurnEnv):
         return Outcome(SearchState(state.searches + 1), call, messages, (result,))
 
     def _refusal(self, episode: Episode, call: Call, why: str) -> Outcome:
-        """Return the outcome of a search that is not carried out, with the reason as its result."""
+        """Return the outcome of a refused search: state kept, the reason as its result, an error, and as an event."""
         result = ToolResult("call_0", "search", why, error=True)
         text = f"No search was carried out: {why}."
         messages = replied(call, text) if self._native else (_explain(text),)
         return Outcome(episode.state, call, messages, (result,), events=(f"search refused: {why}",))
 
     def search_passages(self, episode: Episode, query: str) -> tuple[tuple[Hit, ...], Message]:
-        """Search with a query; return the hits, and the message that shows them."""
+        """Return the hits of a query over the task's corpus, and the message that shows them; no search is counted."""
         scenario = episode.task.hidden
         support = scenario.support if isinstance(scenario, Scenario) else ()
         hits = self._retriever_of(episode.task).search(query, self.top_k, support=support, seed=episode.key)
         return hits, Message("user", information(hits, self._format, self._cut), "tool")
 
     def spoken(self, text: str, prefill: str = "") -> str:
-        """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
+        """Return a turn written in tags, as native calls if the protocol has them and no prefill is given; else unchanged."""
         return NATIVE.write(text) if self._native and not prefill else text
 
     @property
@@ -270,7 +270,7 @@ class SearchQA(TurnEnv):
 
 
 def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool) -> QuestionSource:
-    """Return the task source of the arguments; combinations that have no meaning raise UsageError."""
+    """Return the arguments' source, `remote` without passages; UsageError for combinations without meaning, or DataMissing."""
     for name, value in (("tasks", tasks), ("corpus", corpus)):
         if not isinstance(value, str):
             raise UsageError(f"SearchQA: {name}={value!r}; give a name or a path as text")
@@ -301,7 +301,7 @@ def _explain(text: str) -> Message:
 
 
 def information(hits: Sequence[Hit], observation_format: str, max_characters: int) -> str:
-    """Return passages between `<information>` tags.
+    """Return passages between <information> tags in a format (all but `search_r1` is JSON), a long body cut with a note.
 
     `search_r1`: raw text, `Doc 1(Title: "...") ...` a line. `skyrl_json`: the JSON text of {"result": "Doc 1: ..."}, line
     breaks and non-ASCII escaped, as SkyRL's search environment sends it. A body over `max_characters` is cut, and says so.
@@ -321,7 +321,7 @@ def explain(text: str) -> str:
 
 
 def _cut(body: str, limit: int) -> str:
-    """Return a text up to a limit, with a note on how much is left out."""
+    """Return a body up to a limit, with a note on how much was cut; unchanged where it is no longer."""
     if len(body) <= limit:
         return body
     return f"{body[:limit]} [cut: {len(body) - limit} of {len(body)} characters are not shown]\n"

@@ -60,7 +60,7 @@ class _SearchConversation:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return a hint by mode and quality: the next step along the chains, a name to search for, or misleading advice."""
+    """Return a hint: the next step (good exploit), how far the search is (good), or misleading advice (bad)."""
     talk = _SearchConversation(messages)
     question = parse_question(talk.question)
     ways = [follow(side, talk.documents) for side in question.sides] if question else []
@@ -78,7 +78,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[ChainProgress]) -> Hint:
-    """Return the next step along the chains: look up, try again, guess or give up, compare, or answer."""
+    """Return the next step along the chains: look up, again, unknown or guess after some tries, compare, or answer."""
     missing = next((way for way in ways if not way.complete), None)
     if missing is None:
         slots = {"question": ways[0].question, "also": ways[-1].question}
@@ -90,7 +90,7 @@ def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[Ch
 
 
 def _next_name(talk: _SearchConversation) -> Hint:
-    """Return the next step where the question has no chain: each name once, unheard ones first, then the answer."""
+    """Return the next step without a chain: search each name once, unheard ones first; then told, or start if none was read."""
     fresh = sorted((name for name in talk.names() if not talk.tried(name)), key=talk.mentions)
     if fresh and not talk.last:
         return ("mentioned" if talk.mentions(fresh[0]) else "name"), {"name": fresh[0]}
@@ -103,7 +103,7 @@ def _query(text: str) -> str:
 
 
 def _spoken_of(name: str) -> re.Pattern[str]:
-    """Return the pattern of a name: its first word and its last, with at most two others between, accents aside."""
+    """Return the pattern of a name without accents: its first and last word, up to two words (or its own count) between."""
     words = re.findall(r"\w+", _without_accents(name)) or [""]
     if len(words) == 1:
         return re.compile(rf"\b{words[0]}\b")

@@ -23,12 +23,12 @@ def search_once_and_guess(request: Request) -> str:
 
 
 def in_protocol(request: Request, text: str) -> str:
-    """Return a turn that is written in tags as the call that it stands for, where tools are offered natively."""
+    """Return a turn written in tags as its native call, if tools are offered and no prefill is given; else unchanged."""
     return NATIVE.write(text) if request.tools and not request.prefill else text
 
 
 def _in_tags(request: Request) -> str:
-    """Return the question as a search in the first turn, later the span that is guessed from the last message."""
+    """Return the question as a search in the first turn, else (and with a prefill) the answer guessed from the last message."""
     question = str(request.messages[0]["content"]).rsplit("Question: ", 1)[-1].strip()
     if len(request.messages) == 1 and not request.prefill:
         return f"<think>I look for the question itself.</think>\n<search>{question}</search>"
@@ -38,7 +38,7 @@ def _in_tags(request: Request) -> str:
 
 
 def guess(question: str, passages: str) -> str:
-    """Return yes, an option of the question, or the passages' year, number or name nearest to its words; else "unknown"."""
+    """Return yes, an option, or the year, number or name nearest to the question's words; "unknown" where there is none."""
     lowered = question.lower()
     first = lowered.split(" ", 1)[0]
     if first in ("is", "are", "was", "were", "do", "does", "did", "has", "have", "can"):
@@ -54,7 +54,7 @@ def guess(question: str, passages: str) -> str:
 
 
 def _nearest_match(pattern: re.Pattern[str], question: str, passages: str) -> str:
-    """Return the match of a pattern with the most question words around it, by the passage's rank; "" for none."""
+    """Return the match with most question words within 60 characters, by passage rank, no question word itself; "" for none."""
     question_words = set(re.findall(r"\w+", question.lower()))
     scores: Counter[str] = Counter()
     for rank, (*_, text) in enumerate(_DOCUMENT.findall(passages)[:10], start=1):

@@ -25,7 +25,7 @@ _TAG = re.compile(r"</?(?:think|search|information|answer)>")
 
 
 def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -> RewardSpec:
-    """Return a reward spec; UsageError for an unknown name, or a retrieval score that has no meaning with it.
+    """Return a reward of a name; UsageError for an unknown one, or a retrieval score out of range or not with `em_format`.
 
     Args:
         name: `em`, `exact`, `em_format` or `f1`.
@@ -66,7 +66,7 @@ def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -
 
 
 def sound_format(trajectory: Trajectory) -> bool:
-    """Return whether every turn is think then search, and the last think then answer, with only white space between."""
+    """Return whether every turn is a thought and a search carried out, the last a thought and an answer, nothing besides."""
     turns = trajectory.turns
     if not isinstance(turns[-1].parsed, Answer):
         return False
@@ -76,7 +76,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def _sound_turn(text: str, kind: str) -> bool:
-    """Return whether a turn is a thought and an action of a kind, with only white space around; the last tag may be cut off."""
+    """Return whether a turn is a thought, then a `kind` tag, only white space besides; the closing tag may be cut off."""
     text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
     tags = _TAG.findall(text)
     expected = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
@@ -87,7 +87,7 @@ def _sound_turn(text: str, kind: str) -> bool:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return whether the answer abstains ("unknown", "I don't know"), and whether it is wrong without abstaining."""
+    """Return "abstained" and "wrong" as 1.0 or 0.0; an abstention is not wrong, and without an answer both are 0.0."""
     answer = _answer(trajectory)
     abstained = answer is not None and says_unknown(answer)
     wrong = answer is not None and not abstained and not trajectory.success
@@ -119,7 +119,7 @@ def _f1(trajectory: Trajectory) -> float:
 
 
 def _format(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> float:
-    """Return the format's part of the reward, by whether format and answer are right; 0 without an answer."""
+    """Return the format's part: 0 or -0.2 (broken) if right, 0.2 (sound) or 0.1 if wrong; 0.0 without an answer."""
     if _answer(trajectory) is None:
         return 0.0
     sound = sound_format(trajectory)
@@ -129,7 +129,7 @@ def _format(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> flo
 
 
 def _has_retrieved(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> bool:
-    """Return whether a wrong answer in sound format had a gold answer in its search results."""
+    """Return whether a wrong answer in a sound format had a gold one, as characters, in its search results; else False."""
     if _answer(trajectory) is None or exact(trajectory) or not sound_format(trajectory):
         return False
     results = (result for turn in trajectory.turns for result in turn.results if not result.error)

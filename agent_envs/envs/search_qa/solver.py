@@ -14,7 +14,7 @@ _WORD = re.compile(r"\w[\w'-]*")
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the next search of the task's chain, or the answer once the chain, the searches or the turns are used up."""
+    """Return the next search of the task's chain, or the gold answer once the chain, the searches or the turns are used up."""
     core = env.unwrapped
     assert isinstance(core, SearchQA)
     refuse_live_service(core)
@@ -33,7 +33,7 @@ def next_action(env: TurnEnv) -> str:
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:
-    """Return a search for random words of what was shown, or such words as an answer; half of each."""
+    """Return a search for one to three random words of question and last message, or such words as an answer; half of each."""
     core = env.unwrapped
     assert isinstance(core, SearchQA)
     episode = core.episode

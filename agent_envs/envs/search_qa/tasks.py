@@ -61,7 +61,7 @@ class WorldSource(SeededWorlds[Task]):
 
 @lru_cache(maxsize=64)
 def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> tuple[Task, ...]:
-    """Return the tasks of a generated world, cached; passages may be searched outside."""
+    """Return the tasks of a generated world, cached; their data name the world's passages, or OUTSIDE if `outside`."""
     world: World = get_world(config, split, index)
     searched = OUTSIDE if outside else world.corpus.digest
     cluster = f"world-{split}-{index}"
@@ -107,12 +107,12 @@ class PublishedSource(Uncopied):
         return len(self._split(split)[0])
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index or id."""
+        """Return a task by index or id; KeyError where there is none."""
         rows, index = self._split(split)
         return self._task(split, index[key] if isinstance(key, str) else _check_index(key, len(rows)))
 
     def _build(self, split: str, place: int) -> Task:
-        """Return a row of a data set as a task; the question is the solver's only query."""
+        """Return a row of a data set as a task, "?" added where it has none; the question is the solver's only query."""
         row = self._split(split)[0][place]
         labels = tuple((name, value) for name, value in row.labels)
         question = row.text if row.text.endswith("?") else f"{row.text}?"
@@ -131,7 +131,7 @@ class PublishedSource(Uncopied):
         return self._corpus
 
     def _split(self, split: str) -> tuple[tuple[Question, ...], dict[str, int]]:
-        """Load a split at its first use: return its questions, and the place of each by id."""
+        """Return a split's questions, and each one's place by id, loaded at its first use and kept."""
         if split not in self._rows:
             rows = load_questions(self.name, split)
             self._rows[split] = (rows, {row.id: place for place, row in enumerate(rows)})
@@ -146,7 +146,7 @@ def _check_index(key: int, size: int) -> int:
 
 
 def published(name: str, corpus: str | None) -> PublishedSource:
-    """Return the source of a name, shared by the environments of a process while its files stay as they are.
+    """Return the source of a name, cached while its files stay unchanged; DataMissing where they, or the corpus, are absent.
 
     A corpus of None is outside: no passage is read here.
 

@@ -35,7 +35,7 @@ class _NotLiteral(ValueError):
 
 
 def read_action(text: str, tools: Collection[str]) -> Parsed:
-    """Parse a turn into a `Call` of one or more tools, a `Say`, or a `Malformed` whose reason can be shown.
+    """Parse a turn into a `Call` of one or more tools, a `Say`, or a `Malformed` (empty, unreadable, too many calls).
 
     Args:
         text: the whole turn.
@@ -53,7 +53,7 @@ def read_action(text: str, tools: Collection[str]) -> Parsed:
 
 
 def without_thought(text: str) -> str:
-    """Strip the thought at a text's start, and the white space around the rest."""
+    """Return a text without the thought at its start and outer white space; "" where the thought never ends."""
     text = text.strip()
     if not text.startswith("<think>"):
         return text
@@ -61,7 +61,7 @@ def without_thought(text: str) -> str:
 
 
 def _bare_call(body: str, tools: Collection[str]) -> Parsed:
-    """Parse a turn that is one call, as JSON or as f(a=1): a broken one is Malformed, other words and data are a `Say`."""
+    """Parse a turn that may be one call, as JSON or f(a=1): a broken one is Malformed if f is a tool; words and data a `Say`."""
     if body.startswith("{") and body.endswith("}") and '"name"' in body and may_be_call(body, tools):
         call = read_call(body, "call_0")
         return call if isinstance(call, Malformed) else Call((call,))
@@ -81,7 +81,7 @@ def _bare_call(body: str, tools: Collection[str]) -> Parsed:
 
 
 def _as_json(name: str, body: str) -> str:
-    """Return the JSON text of a call with keyword arguments, each a literal; _NotLiteral for any other."""
+    """Return the JSON text of a call with keyword arguments, each a literal; _NotLiteral for others, doubles or long ones."""
     if len(body) > 100_000:
         raise _NotLiteral("it is too long")
     tokens = list(_tokens(body))
@@ -161,7 +161,7 @@ def _number(text: str) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character that an escape stands for; an unknown escape stays, as in Python."""
+    """Return the character that an escape stands for; an unknown escape stays, and a code too large is the last character."""
     code = match[1] or match[2] or match[3]
     if code:
         return chr(min(int(code, 16), sys.maxunicode))

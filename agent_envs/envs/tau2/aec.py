@@ -82,7 +82,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Start a conversation: pick the task, open it, and set both sides' rewards, ends, messages and infos.
+        """Start a conversation: pick the task, open it, and reset both sides' rewards, ends, messages and infos.
 
         Args:
             seed: picks the task, where none is named.
@@ -106,14 +106,14 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.agent_selection = _PLAYERS[self.dialogue.turn]
 
     def observe(self, agent: str) -> dict[str, str]:
-        """Return a side's observation: all that it has not seen before its coming turn; UsageError for an unknown side."""
+        """Return a side's messages not seen before its turn, as text; UsageError for an unknown side or before reset()."""
         if agent not in self._unseen:
             fix = f"the sides are {AGENT} and {USER}" if self._unseen else "call reset() first"
             raise UsageError(f"dual_control: observe({agent!r}); {fix}")
         return {"text": text_of(self._unseen[agent])}
 
     def step(self, action: str | None) -> None:
-        """Take the turn of the side whose turn it is; after the end, remove that side. UsageError without a conversation."""
+        """Take the turn of the side whose turn it is, or remove that side if over; UsageError for no text or no episode."""
         if not self.agents:
             raise UsageError("dual_control: step() without a conversation; call reset() first")
         player = self.agent_selection
@@ -149,7 +149,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         """Close the environment, which holds nothing that could stay open."""
 
     def _end(self) -> None:
-        """Score the conversation, and set both sides' rewards and ends; one that a limit ended counts as truncated."""
+        """Score the conversation by the chosen reward, alike for both; one that a limit ended is truncated, not terminated."""
         self.evaluation = self.core.score(self.task, self.dialogue, CallSite(self.task.id))
         score = self.evaluation
         earned = score.reward_without_nl if self.core.reward == "without_nl" else score.reward

@@ -78,7 +78,7 @@ class SideView:
         return frozenset(tool["function"]["name"] for tool in self.tools)
 
     def opening(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
-        """Return the side's prompt before its first turn: who it is, and the words that it has heard so far.
+        """Return the side's prompt before its first turn, with the words heard so far; in solo mode the ticket.
 
         `instructions` stand in place of the side's own; "" for those.
         """
@@ -93,14 +93,14 @@ class SideView:
         return self._prompt(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
 
     def _prompt(self, task: Tau2Task, messages: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:
-        """Return messages behind the system prompt; where the assistant spoke first, behind a user's line as well."""
+        """Return messages behind the system prompt; where an assistant's comes first, a user's line is put before it."""
         first = Message("system", instructions or self.instructions(task), "environment")
         if messages and messages[0].role == "assistant":  # some chat templates let nobody but the user begin
             messages = (Message("user", "The conversation so far:", "environment"), *messages)
         return (first, *messages)
 
     def hear(self, dialogue: Dialogue, text: str) -> SideTurn:
-        """Parse the side's turn, and route its words or execute its calls; of one that cannot be read, say why in a notice."""
+        """Parse the side's turn and route its words or carry out its calls; an unreadable one gets a notice and a count."""
         parsed = read_action(text, self.names)
         if isinstance(parsed, Malformed):
             notice = Message("user", self._teach(parsed.reason, dialogue), "environment")
@@ -110,7 +110,7 @@ class SideView:
         return SideTurn(parsed, spoke(self.rules, dialogue, words, calls))
 
     def _teach(self, reason: str, dialogue: Dialogue) -> str:
-        """Word the answer to a turn that could not be read: what was wrong, a call of the right form, what it is to answer."""
+        """Word the answer to an unreadable turn: what was wrong, a call in the right form, the last words of the other side."""
         name = next((name for name in _EXAMPLES if name in self.names), "")
         call = canonical_json({"name": name, "arguments": _EXAMPLES[name]}) if name else ""
         form = f" A turn is words alone, or a call, such as {call}." if call else ""
@@ -119,7 +119,7 @@ class SideView:
         return f"This turn could not be read: {reason}.{form}{task}"
 
     def news(self, before: Dialogue, after: Dialogue) -> tuple[Message, ...]:
-        """Return the side's observation of the lines since `before`, without its own words, and how the conversation ended."""
+        """Return the lines since `before` as the side observes them, without its own words, and a note on the ending."""
         messages = tuple(self._messages(seen_by(after, self.side, len(before.lines)), own=False))
         # The words with which the other side stops say enough.
         explains_end = bool(messages) and messages[-1].role == "user" and after.ended in ("user_stop", "agent_stop")
@@ -128,7 +128,7 @@ class SideView:
         return messages
 
     def results(self, before: Dialogue, after: Dialogue) -> tuple[ToolResult, ...]:
-        """Return the answers to the side's own calls since `before`."""
+        """Return the answers since `before` to the side's own calls."""
         return tuple(
             ToolResult(reply.call_id, reply.name, reply.content, reply.error)
             for line in seen_by(after, self.side, len(before.lines))
@@ -136,7 +136,7 @@ class SideView:
         )
 
     def instructions(self, task: Tau2Task) -> str:
-        """Return the side's system prompt."""
+        """Return the side's system prompt: the user's, the agent's, or the agent's in solo mode."""
         domain = self.rules.domain
         name = "prompt_user" if self.side == "user" else "prompt_solo" if self.rules.solo else "prompt"
         return _PROMPTS[name].substitute(
@@ -149,7 +149,7 @@ class SideView:
         )
 
     def _messages(self, lines: tuple[Line, ...], own: bool) -> Iterator[Message]:
-        """Yield lines as messages to this side, results as tool messages; its own words only if `own`."""
+        """Yield lines as messages to this side: its own as assistant (only if `own`), results as tool, others as user."""
         for line in lines:
             if line.sender == self.side:
                 if own:

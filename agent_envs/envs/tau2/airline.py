@@ -133,7 +133,7 @@ def _instance(world: World, flight_number: str, date: str) -> dict[str, Any]:
 
 
 def _free_instance(world: World, choice: ChosenFlight, cabin: str, passengers: int) -> dict[str, Any]:
-    """Return the record of a flight on a date with seats for so many passengers; a tool's failure if it has none."""
+    """Return the record of a flight on a date; ToolFailure unless it is available with that many seats in the cabin."""
     number, date = choice["flight_number"], choice["date"]
     instance = _instance(world, number, date)
     if instance["status"] != "available":
@@ -144,7 +144,7 @@ def _free_instance(world: World, choice: ChosenFlight, cabin: str, passengers: i
 
 
 def _records(values: Any, shape: Any, where: str) -> Any:
-    """Read a list of objects by their shape; a list with anything else in it stays as it is."""
+    """Return a list of objects read by a shape (SchemaError if one is unfit); a list with anything else in it unchanged."""
     if all(isinstance(value, dict) for value in values):
         return shaped(list(values), [shape], where)
     return values
@@ -189,7 +189,7 @@ def get_flight_status(world: World, flight_number: str, date: str) -> str:
 
 
 def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record | None:
-    """Return a flight as a search result, if it can be booked on the date."""
+    """Return a flight as a search result, its date `shown_date`; None where it cannot be booked on the date."""
     instance = flight["dates"].get(date)
     if instance is None or instance["status"] != "available":
         return None
@@ -202,7 +202,7 @@ def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record 
 
 
 def _flights_between(world: World, origin: str | None, destination: str | None) -> list[dict[str, Any]]:
-    """Return the flights from one airport to another in file order; None stands for any airport."""
+    """Return the flights from one airport to another, in file order; None for either stands for any."""
     flights = list(world.agent.rows("flights"))
     if origin is not None:
         flights = [flight for flight in flights if flight["origin"] == origin]
@@ -241,7 +241,7 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
 
 
 def _first_free(names: tuple[str, ...], ids: Container[str], kind: str) -> str:
-    """Return the first id that is not in use; a tool's failure if all are."""
+    """Return the first of the names that is not among the ids; ToolFailure ("Too many" of the kind) if all are."""
     for name in names:
         if name not in ids:
             return name
@@ -249,7 +249,7 @@ def _first_free(names: tuple[str, ...], ids: Container[str], kind: str) -> str:
 
 
 def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -> None:
-    """Raise ToolFailure unless the user has each payment method, its balance is enough, and the sum is the total."""
+    """Raise ToolFailure unless the user has each method, with enough on cards and certificates, and the sum is the total."""
     for payment in payments:
         key = payment["payment_id"]
         method = present(user["payment_methods"].get(key), f"Payment method {key} not found")
@@ -261,7 +261,7 @@ def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -
 
 
 def _pay(user: dict[str, Any], payments: list[Payment]) -> None:
-    """Take payments from gift cards; a certificate is used up as a whole."""
+    """Take payments, in place, from gift cards; a certificate is used up whole, other methods are left alone."""
     for payment in payments:
         method = user["payment_methods"][payment["payment_id"]]
         if method["source"] == "gift_card":
@@ -322,7 +322,7 @@ def book_reservation(
 
 
 def _book(world: World, reservation: dict[str, Any], size: int) -> dict[str, Any]:
-    """Take the seats of a paid reservation, and keep it under its id and with its user."""
+    """Take the seats of a paid reservation and keep it under its id and with its user; return the record kept."""
     for leg in reservation["flights"]:
         instance = world.agent.edit("flights", leg["flight_number"])["dates"][leg["date"]]
         instance["available_seats"][reservation["cabin"]] -= size
@@ -359,7 +359,7 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
 
 
 def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> list[dict[str, Any]]:
-    """Pay an update's price (below 0: a refund) and return the payments to be booked; a tool's failure if it cannot be paid."""
+    """Pay an update's price (below 0: a refund) and return the payments to book, [] for 0; ToolFailure if impossible."""
     user_id = reservation["user_id"]
     method = present(_find(world, "users", user_id)["payment_methods"].get(payment_id), "Payment method not found")
     if method["source"] == "certificate":
@@ -422,7 +422,7 @@ def update_reservation_flights(
 
 
 def _kept_leg(reservation: dict[str, Any], cabin: str, choice: ChosenFlight) -> dict[str, Any] | None:
-    """Return the leg of a reservation that a choice repeats in the same cabin; None if it is a new one."""
+    """Return a reservation's leg with the choice's number and date; None for a new one, or in another cabin."""
     if cabin != reservation["cabin"]:
         return None
     key = (choice["flight_number"], choice["date"])

@@ -30,7 +30,7 @@ def flown(statuses: Collection[str]) -> bool:
 
 
 def may_cancel(reservation: Mapping[str, Any], statuses: Collection[str], reason: str = "") -> bool:
-    """Return whether a reservation may be cancelled.
+    """Return whether a reservation may be cancelled: not once flown; else if new, insured for it, business or grounded.
 
     Args:
         reservation: its record.
@@ -45,7 +45,7 @@ def may_cancel(reservation: Mapping[str, Any], statuses: Collection[str], reason
 
 
 def compensation(membership: str, reservation: Mapping[str, Any], statuses: Collection[str]) -> int:
-    """Return the certificate due to a customer who complains about a flight; 0 if there are no grounds for one."""
+    """Return the dollars due for a cancelled or delayed flight, for all passengers; 0 without grounds or privileges."""
     favoured = membership != "regular" or reservation["insurance"] == "yes" or reservation["cabin"] == "business"
     grounds = [PER_PASSENGER[status] for status in statuses if status in PER_PASSENGER]
     return max(grounds, default=0) * len(reservation["passengers"]) * favoured

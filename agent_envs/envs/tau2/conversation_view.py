@@ -34,7 +34,7 @@ _FACTS = {"official": "official reward", "without_nl": "reward without the judge
 
 
 def conversation_view(env: TurnEnv) -> ConversationView:
-    """Return both sides of the episode as it stands."""
+    """Return both sides of the episode so far; facts and checks only once it is over."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     builder = _ViewBuilder(core)
@@ -57,7 +57,7 @@ def _sides(core: Tau2Env) -> tuple[Participant, ...]:
 
 
 def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
-    """Return the names and values of the last turn's score, those of the basis marked as counting."""
+    """Return the names and values of the last turn's score, those of the basis with "(counts)"."""
     score = score_of(last)
     names = {name: f"{name.rstrip('*')} (counts)" if name.endswith("*") else name for name in score} | _FACTS
     return tuple((names[name], value) for name, value in score.items())
@@ -80,14 +80,14 @@ class _ViewBuilder:
         self.expected = None if free or self.full is None else expected_world(self.domain, self.full)
 
     def _full_task(self) -> Tau2Task | None:
-        """Return the task with its criteria; None where those cannot be read."""
+        """Return the task with its criteria; None where those cannot be read (UsageError swallowed)."""
         try:
             return tau2_task(self.episode.task, self.core.domain)
         except UsageError:
             return None
 
     def entries(self) -> Iterator[ViewEntry]:
-        """Yield the entries in order: the opening, raw turns, words, calls with the changes that they made, and the ending."""
+        """Yield the entries by kind: opening, raw turns, words, calls and what they changed, and, once over, the ending."""
         yield from self._opening()
         for policy_turn in self.episode.turns:
             yield from self._raw_turn(policy_turn)
@@ -106,7 +106,7 @@ class _ViewBuilder:
             yield from self._ending()
 
     def _opening(self) -> Iterator[ViewEntry]:
-        """Yield notes on the scenario, on what the task changed in the databases, and on the messages that come with it."""
+        """Yield notes on the customer's scenario, the task's changes beforehand and its first messages, where it has any."""
         if self.core.face.side == "assistant" and not self.core.rules.solo:
             yield ViewEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
         changed = _group_by_record(differences(self.domain, FRESH, self.start))
@@ -117,7 +117,7 @@ class _ViewBuilder:
             yield ViewEntry("", "note", f"The first {len(self.public.history)} messages come with the task.")
 
     def _raw_turn(self, turn: Turn) -> Iterator[ViewEntry]:
-        """Yield a turn's raw text, where it holds more than the words and calls that became of it."""
+        """Yield a note of a turn's raw text where it could not be read, or holds more than its words and calls."""
         parsed, text = turn.parsed, str(turn.action)
         participant = _NAMES[self.core.face.side]
         if isinstance(parsed, Malformed):
@@ -135,7 +135,7 @@ class _ViewBuilder:
             yield ViewEntry(participant, "note", "The turn as it was written", text, turn=turn.index)
 
     def _turns(self) -> list[int]:
-        """Return the number of the policy's turn for each line."""
+        """Return the policy turn's number for each line; 0 for lines before the policy's first turn."""
         indices = [turn.index for turn in self.episode.turns if not isinstance(turn.parsed, Malformed)]
         own = [line.sender == self.core.face.side for line in self.dialogue.lines]
         before = sum(own) - len(indices)  # greeting and history
@@ -146,7 +146,7 @@ class _ViewBuilder:
         return turns
 
     def _words(self, line: Line, turn: int) -> Iterator[ViewEntry]:
-        """Yield a line's words as an entry; those beside calls reach nobody, and are marked so."""
+        """Yield a line's words as an entry, those beside calls marked as said to nobody; none for no words, or results."""
         if line.text and line.sender != "environment":
             odd = "said to nobody, as it stands beside a call" if line.calls else ""
             yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
@@ -164,7 +164,7 @@ class _ViewBuilder:
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
 
     def _mark(self, diffs: list[Difference]) -> str:
-        """Return the number of differences that are among the expected ones, in words; "" for none."""
+        """Return the number of differences that are expected ones, as "as expected" or "2 of 3 as expected"; "" for none."""
         if self.expected is None:
             return ""
         fit = sum(item.stands_in(self.domain, self.expected) for item in diffs)
@@ -177,7 +177,7 @@ class _ViewBuilder:
             yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
 
     def checks(self) -> Iterator[ViewCheck]:
-        """Yield the checks of an ended episode: changes of the databases, actions, assertions and facts."""
+        """Yield the checks of an ended episode: database, actions, assertions, facts; one "not known" without criteria."""
         if self.full is None or self.criteria is None:
             yield ViewCheck("Criteria", "the task has none that can be read", "not known", None)
         else:
@@ -185,7 +185,7 @@ class _ViewBuilder:
             yield from self._judge(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
     def _db_checks(self, counts: bool) -> Iterator[ViewCheck]:
-        """Yield checks of the expected changes of the databases, and of changes that were not expected; none if unknown."""
+        """Yield checks of each expected change of the databases and each other change; `counts` if they do; none if unknown."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
             return
@@ -198,7 +198,7 @@ class _ViewBuilder:
         yield from _view_checks("Other changes", "DB", counts, others)
 
     def _judge(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[ViewCheck]:
-        """Yield checks of assertions, actions, facts and judged expectations; no judge is called."""
+        """Yield checks of assertions, actions, facts told and expectations in words, the last by the recorded grade."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
         actions = [f"{_NAMES[a.requestor]}: {a.name}({arguments_text(a.arguments)})" for a in criteria.actions or ()]
         assertions = [
@@ -226,7 +226,7 @@ def _notes(last: Turn) -> list[str]:
 def _view_checks(
     heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]
 ) -> list[ViewCheck]:
-    """Return a check for each row (text, verdict, whether it holds); rows beyond a number are one check, "left out"."""
+    """Return a check for each row (text, verdict, holds), its verdict None unless it counts; beyond MOST_CHECKS one in all."""
     group = f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
     checks = [ViewCheck(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
     left = len(checks) - MOST_CHECKS
@@ -242,13 +242,13 @@ def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference
 
 
 def _lines(diffs: list[Difference]) -> list[str]:
-    """Return the texts of the first differences, and how many more there are."""
+    """Return the first MOST_MEMBERS differences' texts, and a line on how many more there are, if any."""
     left = len(diffs) - MOST_MEMBERS
     return [item.text for item in diffs[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
 
 
 def _lay_out(content: str) -> str:
-    """Return a result with a line for each member of a record; as it is if it is none, or would grow too much."""
+    """Return a JSON result with a line for each member; unchanged where it is no JSON or would grow too much."""
     if content[:1] not in ("{", "["):
         return content
     try:

@@ -33,7 +33,7 @@ def thawed(value: Any) -> Any:
 
 
 def identical(one: Any, other: Any) -> bool:
-    """Return whether two values have the same JSON text up to the order of keys: 1, 1.0 and True differ."""
+    """Return whether two values have the same JSON text up to the order of keys; a list is a tuple, but 1 is not 1.0."""
     if one is other:
         return True
     if isinstance(one, dict):
@@ -80,7 +80,7 @@ class Database:
 
 
 def same(database: Database, one: Changes, other: Changes) -> bool:
-    """Return whether the original would give two episodes' databases one hash, by looking at changed records alone."""
+    """Return whether the original would give two databases one hash; in listed tables the order of additions counts, too."""
     if one is other:
         return True
     for table in one.tables.keys() | other.tables.keys():
@@ -108,7 +108,7 @@ class View:
         self._drafts: dict[str, Table] = {}
 
     def get(self, table: str, key: str) -> Record | None:
-        """Return a record to read only (the draft, if this call edits it), or None."""
+        """Return a record to read only: this call's draft, else as changed earlier, else the database's; None without one."""
         for layer in (self._drafts, self._changes.tables):
             if table in layer and key in layer[table]:
                 return layer[table][key]
@@ -124,7 +124,7 @@ class View:
         return self.records(table).values()
 
     def records(self, table: str) -> Table:
-        """Return the records of a table by key, to read only, additions last."""
+        """Return a table's records by key, to read only, with this call's drafts, additions last."""
         layers = [layer[table] for layer in (self._changes.tables, self._drafts) if table in layer]
         merged = self.database.tables[table]
         for layer in layers:
@@ -132,7 +132,7 @@ class View:
         return merged
 
     def edit(self, table: str, key: str) -> Record:
-        """Return this call's own copy of a record, to be changed in place; asking again gives the same one.
+        """Return this call's own copy of a record, to be changed in place, the same each time; KeyError without a record.
 
         Raises KeyError: there is no such record.
         """
@@ -153,7 +153,7 @@ class View:
         return added
 
     def commit(self) -> Changes:
-        """Return the changes with this call's drafts in them: the same object if no record differs."""
+        """Return the changes with this call's drafts; the same object if no record differs; records put back are dropped."""
         if not self._drafts:
             return self._changes
         tables = dict(self._changes.tables)
@@ -167,7 +167,7 @@ class View:
 
 
 def _put(changed: Table, pristine: Table, key: str, record: Record) -> None:
-    """Keep a record among the changes, or drop it from them if it equals the pristine one."""
+    """Keep a record among the changes, drop it if it equals the pristine one; an equal one already kept stays."""
     if identical(record, pristine.get(key)):
         changed.pop(key, None)
     elif key not in changed or not identical(record, changed[key]):
@@ -175,7 +175,7 @@ def _put(changed: Table, pristine: Table, key: str, record: Record) -> None:
 
 
 def _are_same(one: dict[str, Table], other: dict[str, Table]) -> bool:
-    """Return whether two sets of changes hold the very same records (unequal ones were never put in)."""
+    """Return whether two sets of changes hold the very same record objects, in the same order."""
     return one.keys() == other.keys() and all(
         list(one[table]) == list(other[table]) and all(one[table][key] is other[table][key] for key in one[table])
         for table in one

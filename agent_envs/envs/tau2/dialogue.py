@@ -93,7 +93,7 @@ class Dialogue:
 
 
 def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
-    """Return the lines of a recording: rows of `sender`, and `text` or `calls` (each with `name` and `arguments`).
+    """Return a recording's rows (`sender`, `text`, `calls`) as lines; UsageError for another form, or where one says nothing.
 
     Raises UsageError: the rows are something else, or one says nothing; the message names the place.
     """
@@ -110,7 +110,7 @@ def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
 
 
 def calls_of(rows: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """Return calls, numbered, of rows with `name` and `arguments`."""
+    """Return rows with `name` and perhaps `arguments` as calls, numbered call_0, call_1, ..."""
     return tuple(
         ToolCall(f"call_{place}", row["name"], canonical_json(thawed(row.get("arguments", {}))))
         for place, row in enumerate(rows)

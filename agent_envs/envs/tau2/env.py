@@ -129,7 +129,7 @@ class Tau2Env(TurnEnv):
         self._views: tuple[Task, Tau2Task] | None = None
 
     def _world(self, tasks: str, policy: str, compat: str, difficulty: str, world: int) -> tuple[Domain, TaskSource]:
-        """Return the domain and the source of tasks; UsageError for arguments that do not go together."""
+        """Return the domain and the source of tasks; UsageError for arguments that do not fit, DataMissing for absent data."""
         name, domain = type(self).__name__, self.domain
         choice(name, "policy", policy, POLICIES)
         if policy == "workflow" and tasks != "official":
@@ -143,7 +143,7 @@ class Tau2Env(TurnEnv):
 
     @property
     def spec_digest(self) -> str:
-        """The digest of `TurnEnv`, and in it the version of the scripted user that plays."""
+        """The digest of `TurnEnv`; where a scripted user plays, with its version in it."""
         if not self._digest and isinstance(self.partner, ScriptedUser):
             self._digest = digest([super().spec_digest, "scripted user", VERSION])
         return super().spec_digest
@@ -163,14 +163,14 @@ class Tau2Env(TurnEnv):
         return Scene(task, self._public(task), self.rules, side, dialogue, key, branch, self.services.recording)
 
     def reached(self, task: Task, dialogue: Dialogue) -> float:
-        """Return the fraction of the task's state changes that stand, as `dense` counts it; 0 where none can be read."""
+        """Return the fraction of the task's state changes that stand, as `dense` counts it; 0.0 for unreadable criteria."""
         try:
             return reached(self.rules.domain, tau2_task(task, self.domain), dialogue, self.rules.solo)
         except UsageError:
             return 0.0
 
     def score(self, task: Task, dialogue: Dialogue, site: CallSite) -> Evaluation:
-        """Score a conversation; criteria that cannot be read are met by none. Raises EnvFault: the judge failed."""
+        """Score a conversation; unreadable criteria give 0 with a note. Raises EnvFault where the judge failed."""
         judge = self._judge_now()
         judging = None if judge is None else Judging(judge, site)
         try:
@@ -181,14 +181,14 @@ class Tau2Env(TurnEnv):
 
     @property
     def live_service(self) -> str:
-        """The model that the other side or the judge would ask now; "" where all is in process, or replayed."""
+        """The other side's model, else the judge's, that may be asked now; "" where all is in process, or replayed."""
         if self.services.replayed:
             return ""
         judge = self._model.name if self._model is not None and self._remote else ""
         return (self.partner.service if self.partner is not None else "") or judge
 
     def _judge_now(self) -> Judge | None:
-        """Return the model judge for the present recording; None where no model is set."""
+        """Return the model judge, rebuilt for a new recording; None where no model is set."""
         if self._model is None:
             return None
         entry, recording = self._judge, self.services.recording
@@ -198,7 +198,7 @@ class Tau2Env(TurnEnv):
         return entry[1]
 
     def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
-        """Return the conversation at the policy's first turn and its messages; a chat model's opening is shared by a group."""
+        """Return the conversation at the policy's first turn, and its messages; a group shares a chat model's opening."""
         public, start = self.opened(task)
         seed = -1 if self._seed is None else int(self._seed)
         start_key = digest(["start", task.digest, seed])[:16]
@@ -214,7 +214,7 @@ class Tau2Env(TurnEnv):
         return dialogue, self.face.opening(public, dialogue, self._instructions(task, public))
 
     def _instructions(self, task: Task, public: Tau2Task) -> str:
-        """Return a system prompt with the oracle plan, or the official guidelines of a user; "" for the side's own."""
+        """Return the side's prompt with the oracle plan, or the official guidelines of a user; "" for the side's own."""
         if self._plan == "oracle":
             return f"{self.face.instructions(public)}\n\n{oracle_plan(task, self.domain)}"
         if self._guidelines == "official" and self.face.side == "user":
@@ -222,7 +222,7 @@ class Tau2Env(TurnEnv):
         return ""
 
     def _start_conversation(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
-        """Return the conversation at the policy's first turn; one that is over before it is a fault or refused."""
+        """Return the conversation at the policy's first turn; EnvFault if a model ended it before, UsageError if others did."""
         dialogue = self._let_other_side_speak(task, start, start_key)
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
@@ -233,7 +233,7 @@ class Tau2Env(TurnEnv):
         return dialogue
 
     def restate(self, episode: Episode) -> str:
-        """Return the form of a turn, as the task is in the words of the other side; "" without examples."""
+        """Return a reminder that a turn is a call or words, as in the example; "" without examples."""
         return "As in the example, call a tool, or write to the other side." if self.examples else ""
 
     def form_reminder(self) -> str:
@@ -251,7 +251,7 @@ class Tau2Env(TurnEnv):
         return self.partner.unconsented_changes(task, self._public(task), dialogue, self.rules.domain)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Let the policy and then the other side take a turn; where the conversation or its turns end, score it."""
+        """Let policy and other side take a turn; where the conversation or its turns end, score it; a limit truncates it."""
         before, task, header = episode.state, episode.task, episode.header
         turn = self.face.hear(before, action)
         after = self._let_other_side_speak(task, turn.dialogue, header.episode_key, header.branch)
@@ -271,13 +271,13 @@ class Tau2Env(TurnEnv):
         )  # fmt: skip
 
     def _let_other_side_speak(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
-        """Let the other side speak, and return the conversation."""
+        """Let the other side speak, and return the conversation; unchanged in solo mode."""
         if self.partner is None:
             return dialogue
         return take_turn(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
 
     def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
-        """Return the metrics of a scripted user that spoke; none of any other."""
+        """Return the scripted user's count of unconsented changes and its version; {} for any other partner."""
         unconsented = self._count_unconsented(task, dialogue)
         return {} if unconsented < 0 else {"unconsented_changes": unconsented, "user_version": VERSION}
 
@@ -286,7 +286,7 @@ class Tau2Env(TurnEnv):
         return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
 
     def _public(self, task: Task) -> Tau2Task:
-        """Return the typed view of a task, kept for the latest one."""
+        """Return the typed view of a task, criteria left out, cached for the latest task."""
         entry = self._views
         if entry is None or entry[0] is not task:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
@@ -297,7 +297,7 @@ class Tau2Env(TurnEnv):
 def _partner(
     name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], guidelines: str
 ) -> Partner | None:
-    """Return the partner that plays the other side, None in solo mode; UsageError for a persona or guidelines without use."""
+    """Return the other side's partner, None in solo mode; UsageError for a persona or guidelines without use, DataMissing."""
     role = "agent" if side == "user" else "user"
     if persona != "task" and side != "agent":
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
@@ -313,7 +313,7 @@ def _partner(
 
 
 def _with_consent(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
-    """Return the scripted user with another setting of `consent`; UsageError for other partners."""
+    """Return the scripted user made anew with that `consent`; UsageError for an unknown value or another partner."""
     choice(name, "consent", consent, CONSENTS)
     if not isinstance(partner, ScriptedUser):
         raise UsageError(f"{name}: consent={consent!r} is of the scripted user; leave it out")

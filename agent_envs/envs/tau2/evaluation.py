@@ -88,7 +88,7 @@ def evaluate(
     domain: Domain, task: Tau2Task, lines: tuple[Line, ...], ended: str, solo: bool = False,
     judging: Judging | None = None,
 ) -> Evaluation:  # fmt: skip
-    """Score a conversation. `domain.compat` says which of the original's bugs the score has.
+    """Score a conversation by all components of its task; 0 unless a side ended it; expectations unjudged count as 0.
 
     Args:
         domain: the domain that it took place in.
@@ -134,7 +134,7 @@ def evaluate(
 
 
 def matches(action: ExpectedAction, call: ToolCall, zero_argument_match: bool) -> bool:
-    """Return whether a call is an expected action. Who called does not matter.
+    """Return whether a call is an expected action, by the arguments compared, all if none are named, whoever called.
 
     Where the task names no arguments to compare, those of the call count, so that a call with fewer matches, too; one with
     none matches only an action without arguments, unless `zero_argument_match` reproduces the original.
@@ -157,7 +157,7 @@ def _pick(arguments: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 def _checks(
     domain: Domain, task: Tau2Task, criteria: Criteria, lines: tuple[Line, ...], solo: bool
 ) -> dict[str, tuple[bool, ...]]:
-    """Return the verdicts of all components that need no judge, by name, from a replay of the conversation."""
+    """Return the verdicts of all components that need no judge, by name; the database's by a replay of the calls."""
     world = replayed_world(domain, initial_world(domain, task), lines[len(task.history) :], solo)
     # A task that expects nothing of the databases accepts every one of them.
     free = criteria.actions is None and criteria.env_assertions is None
@@ -179,7 +179,7 @@ def _are_in(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
 
 
 def _assertion_verdicts(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[bool, ...]:
-    """Return the verdict on each assertion. One that raises does not hold: a conversation may have removed its object."""
+    """Return whether each assertion returns just what it expects, one after the other; one that raises does not hold."""
     verdicts = []
     for assertion in criteria.env_assertions or ():
         outcome, world = run(domain, world, assertion)
@@ -188,7 +188,7 @@ def _assertion_verdicts(domain: Domain, world: DomainState, criteria: Criteria) 
 
 
 def _judge_each(expectations: tuple[str, ...], lines: tuple[Line, ...], judging: Judging) -> tuple[bool, ...]:
-    """Return the judge's verdict on each expectation, each asked at a call site of its own."""
+    """Return the judge's verdict on each expectation, asked one by one at call sites of their own; EnvFault if it fails."""
     conversation, verdicts = transcript(lines), []
     for place, expectation in enumerate(expectations):
         # Two places each: a judge may ask a second time.
@@ -198,7 +198,7 @@ def _judge_each(expectations: tuple[str, ...], lines: tuple[Line, ...], judging:
 
 
 def transcript(lines: tuple[Line, ...]) -> str:
-    """Return a conversation as a judge reads it, calls and answers included."""
+    """Return a conversation as a judge reads it, calls and answers included, words beside calls left out."""
     parts = []
     for line in lines:
         if line.text and not line.calls:

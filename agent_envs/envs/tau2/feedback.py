@@ -43,7 +43,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return a hint by mode and quality: the heuristic's next turn, or the stage of the conversation and its tool."""
+    """Return a hint: the heuristic's next turn (good exploit), else the conversation's stage, or that it was handed over."""
     prompt = messages[0].content
     names = _TOOL.findall(prompt.rpartition(_TOOLS)[2])
     rows = [message.as_dict() for message in messages]
@@ -63,7 +63,7 @@ def _stage(situation: str) -> str:
 
 
 def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) -> Hint:
-    """Return the heuristic's next turn as a hint: its call, or its words by kind and side."""
+    """Return the heuristic's next turn as a hint: its call by tool and side, or its words by side and, of an agent, kind."""
     tools = [{"function": {"name": name}} for name in names]
     text = act(Request("", 0, _translate(rows, tools), tools))
     action = read_action(text, names)
@@ -78,7 +78,7 @@ def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) ->
 
 
 def _situation_of_call(name: str, side: str) -> str:
-    """Return the situation of a call by its tool: find, look, change, do, transfer, finished, or device for a user's."""
+    """Return a call's situation: device for a user's, else by its tool finished, transfer, find, look, do (solo) or change."""
     if side == "user":
         return "device"
     if name in (DONE, _HANDED):
@@ -87,7 +87,7 @@ def _situation_of_call(name: str, side: str) -> str:
 
 
 def _translate(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Replace the agent's words by the heuristic's, where both say much the same."""
+    """Return the messages with the agent's last words replaced by the heuristic's where both say much the same."""
     names = frozenset(tool["function"]["name"] for tool in tools)
     own = [place for place, row in enumerate(rows) if row["role"] == "assistant" and not row.get("tool_calls")]
     read = {place for place in own[-_MOST_TURNS:] if _speaks(str(rows[place]["content"]), names)}

@@ -35,7 +35,7 @@ class GoldAgent:
 
 
 def next_line(task: Task, domain: str, dialogue: Dialogue, side: Side, solo: bool) -> Line:
-    """Return the first line of the script that was not said yet; after the last one, a closing."""
+    """Return the script's first line not said yet, in order; after the last, a closing, or that of a transfer."""
     script = _script(task, domain, side, solo)
     place = 0
     for line in dialogue.lines:
@@ -48,7 +48,7 @@ def next_line(task: Task, domain: str, dialogue: Dialogue, side: Side, solo: boo
 
 
 def oracle_plan(task: Task, domain: str) -> str:
-    """Return the expected actions as steps for the agent's prompt: the original's mode of an oracle plan."""
+    """Return the original's oracle plan for the agent's prompt: the expected actions as steps, "Nothing" without any."""
     criteria = _criteria(task, domain)
     steps = [
         f"{place}. {'Call' if action.requestor == 'assistant' else 'Ask the customer to do this:'} {_call_text(action)}"
@@ -58,7 +58,7 @@ def oracle_plan(task: Task, domain: str) -> str:
 
 
 def _script(task: Task, domain: str, side: Side, solo: bool) -> tuple[Line, ...]:
-    """Return the lines that a side says and does: recorded ones, else for an assistant those of the criteria, else ()."""
+    """Return a side's recorded lines, unless solo; else an assistant's by the criteria; () for other sides or without any."""
     recorded = recorded_lines(task, side)
     if recorded and not solo:
         return recorded
@@ -67,7 +67,7 @@ def _script(task: Task, domain: str, side: Side, solo: bool) -> tuple[Line, ...]
 
 
 def _criteria(task: Task, domain: str) -> Criteria | None:
-    """Return a task's criteria; None where they cannot be read."""
+    """Return a task's criteria; None where it has none, or they cannot be read (UsageError swallowed)."""
     try:
         return tau2_task(task, domain).criteria
     except UsageError:  # criteria that cannot be read expect nothing
@@ -80,7 +80,7 @@ def _are_same(one: Line, other: Line) -> bool:
 
 
 def _expected_lines(criteria: Criteria, solo: bool) -> list[Line]:
-    """Return the script's lines: the expected actions (the user's as requests), then the facts to communicate or the end."""
+    """Return the script: the expected actions, the user's as requests unless solo, then the facts to tell, or solo's end."""
     lines = [_line(action, place, solo) for place, action in enumerate(criteria.actions or ())]
     info = "; ".join(criteria.communicate_info)
     if solo:
@@ -90,7 +90,7 @@ def _expected_lines(criteria: Criteria, solo: bool) -> list[Line]:
 
 
 def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
-    """Return the line that makes an expected action: a call, or words that ask the user for its own."""
+    """Return the line of an expected action: a call, or (the user's, unless solo) words that ask the user for it."""
     if action.requestor == "assistant" or solo:
         return Line("assistant", calls=(ToolCall("call_0", action.name, action.arguments),))
     return Line("assistant", f"Step {place + 1}: please do this on your phone: {_call_text(action)}")

@@ -33,7 +33,7 @@ _DOMAINS: dict[str, Callable[[str, Task], Domain]] = {
 
 
 def labels(task: Task) -> dict[str, str]:
-    """Return a task's labels: its difficulty, whether doing nothing passes, the reward's basis, and telecom's issue."""
+    """Return a task's strata, those known: difficulty, whether doing nothing passes, reward basis, and telecom's issue."""
     floor, values = null_policy(task), {}
     if task.data.get("difficulty"):
         values["difficulty"] = task.data["difficulty"]
@@ -47,13 +47,13 @@ def labels(task: Task) -> dict[str, str]:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return the components of the score, and `null_policy`: the score of doing nothing on the same task."""
+    """Return the score's components and, where known, `null_policy`: the score of doing nothing on the same task."""
     floor = None if trajectory.task is None else null_policy(trajectory.task)
     return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": floor})
 
 
 def out_of_reach(env: TurnEnv, split: str) -> dict[str, str]:
-    """Return the tasks of a split that only a judge can decide, where nobody judges; generated ones are none of them."""
+    """Return, by id, why a split's tasks are out of reach: they need a judge and none judges; {} for generated ones."""
     core, unjudged = env.unwrapped, dict[str, str]()
     assert isinstance(core, Tau2Env)
     if core.arguments["judge"] or core.reward == "without_nl" or not isinstance(core.source, RowSource):
@@ -73,7 +73,7 @@ def shows_gold(env: TurnEnv) -> str:
 
 
 def null_policy(task: Task) -> float | None:
-    """Return `reward_without_nl` of a conversation in which nothing is done, by the original's rules.
+    """Return the reward without a judge of doing nothing on a task, cached; None for one neither official nor generated.
 
     A task that is neither official nor generated has None.
     """

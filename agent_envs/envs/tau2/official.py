@@ -29,7 +29,7 @@ BLOBS: Mapping[str, str] = MappingProxyType(
 
 
 def official_folder() -> Path:
-    """Return the folder of the published files: in the one that AGENT_ENVS_DATA names, else in the cache.
+    """Return the published files' folder, in AGENT_ENVS_DATA or the cache; DataMissing where neither has it.
 
     Raises DataMissing: neither has it.
     """
@@ -46,7 +46,7 @@ def official_folder() -> Path:
 
 
 def official_bytes(path: str) -> bytes:
-    """Return a published file's content, checked, by its path ("domains/retail/policy.md").
+    """Return a published file's content, checked, by its path ("domains/retail/policy.md"); UsageError, or DataMissing.
 
     Raises:
         DataMissing: the file is not there.
@@ -58,7 +58,7 @@ def official_bytes(path: str) -> bytes:
 
 
 def _read(file: Path, blob: str) -> bytes:
-    """Return a published file's content; raises DataMissing without it, and UsageError where its checksum is another."""
+    """Return a published file's content; DataMissing without it, UsageError where its checksum is another."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def _matches_checksum(file: Path, size: int, changed: int, blob: str) -> bool:
 
 
 def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False) -> Domain:
-    """Return a domain over the official data, read once per process; `workflow` is telecom's policy in place of its manual.
+    """Return a domain over the official data, cached; `workflow` is telecom's other policy, UsageError for other domains.
 
     Raises:
         UsageError: an unknown name.
@@ -91,7 +91,7 @@ def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False
 
 @cache
 def _load(name: str, compat: str, workflow: bool, folder: Path) -> Domain:
-    """Return a domain over the official data of a folder, made once; telecom has a policy for solo mode, too."""
+    """Return a domain over the official data of a folder, cached; telecom has a policy for solo mode, too."""
     databases = _databases(name, folder)
     policies = [_text(f"domains/{name}/policy.md")] if name != "telecom" else [
         _telecom_policy("", "workflow" if workflow else "manual"),
@@ -102,7 +102,7 @@ def _load(name: str, compat: str, workflow: bool, folder: Path) -> Domain:
 
 @cache
 def _databases(name: str, folder: Path) -> tuple[Database, ...]:
-    """Return a domain's official databases, parsed once; telecom has one of the company and one of the phone."""
+    """Return a domain's official databases, cached; telecom has the company's and the phone's."""
     if name != "telecom":
         return databases_of(name, json.loads(official_bytes(f"domains/{name}/db.json")))
     files_of = {"company": "db.toml", "phone": "user_db.toml"}
@@ -117,7 +117,7 @@ def _text(path: str) -> str:
 
 
 def user_guidelines(scenario: str, with_tools: bool) -> str:
-    """Return the original's guidelines for a model that plays a customer, with a scenario behind them.
+    """Return the original's guidelines for a model as customer (`with_tools` or not), the scenario behind them; DataMissing.
 
     Raises DataMissing: the data is not there.
     """
@@ -156,7 +156,7 @@ class Deck:
         return self.splits[name]
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """Return a task's record, to read only and parsed once; UsageError for an unknown id."""
+        """Return a task's record, to read only, cached; UsageError for an unknown id."""
         if task_id not in self._texts:
             raise UsageError(f"tau2 has no task {task_id!r} in this domain")
         if task_id not in self._parsed:

@@ -27,7 +27,7 @@ class HeuristicAgent:
     name, service = "heuristic", ""
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the heuristic's line on all that was said so far; a malformed one becomes a question."""
+        """Return the heuristic's line and the memory unchanged; an unreadable turn becomes a question, never None."""
         rules = scene.rules
         face = SideView(rules, "assistant", rules.max_agent_turns or rules.max_steps)
         messages = [message.as_dict() for message in face.conversation(scene.public, scene.dialogue)]
@@ -50,7 +50,7 @@ PLAYERS: dict[tuple[Side, str], Callable[[Any], Partner]] = {
 def make_partner(
     side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
 ) -> Partner:
-    """Return the partner that plays a side; UsageError for an unknown one.
+    """Return the partner that plays a side, scripted, heuristic or a chat model; UsageError for an unknown one.
 
     Args:
         side: "user" or "assistant".
@@ -69,7 +69,7 @@ def make_partner(
 
 
 def take_turn(partner: Partner, scene: Scene) -> Dialogue:
-    """Let a partner speak, and return the conversation of its scene behind it."""
+    """Let a partner speak in its scene, and carry out its calls, until it is the other side's turn; return the conversation."""
 
     def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
         """Let the partner speak with the conversation as it stands."""

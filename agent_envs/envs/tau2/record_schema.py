@@ -65,7 +65,7 @@ class Tagged:
 
 
 def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
-    """Read a value by its shape, frozen (lists become tuples, members stand in declared order).
+    """Read a value by its shape, frozen (lists become tuples, members in declared order); SchemaError where it does not fit.
 
     Raises SchemaError: it does not fit; the message names the place.
     """
@@ -82,7 +82,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
-    """Return a value as a float; texts and truths are read loosely, what is not finite is a SchemaError."""
+    """Return a value as a float; texts and truths are read, too; SchemaError for others and what is not finite."""
     if isinstance(value, bool | int | float) or (isinstance(value, str) and value.isascii()):
         try:
             number = float(value)
@@ -94,7 +94,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _integer(value: Any, where: str) -> int:
-    """Return a value as an int; whole floats, texts and truths are read loosely, SchemaError for others."""
+    """Return a value as an int; whole floats, texts and truths are read, too; SchemaError for others."""
     if isinstance(value, bool | int):
         return int(value)
     match = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -106,7 +106,7 @@ def _integer(value: Any, where: str) -> int:
 
 
 def _truth(value: Any, where: str) -> bool:
-    """Return a value as a bool; the original's words and numbers for true and false are read, SchemaError for others."""
+    """Return a value as a bool; the original's words and 1 and 0 for true and false are read, too; SchemaError for others."""
     plain = value.lower() if isinstance(value, str) else value
     for texts, meaning in (
         (("true", "1", "yes", "y", "on", "t"), True),
@@ -142,7 +142,7 @@ def _record(value: Any, shape: Mapping[str, Shape], where: str) -> Any:
 
 
 def _member(value: dict[str, Any], name: str, shape: Shape, where: str) -> Any:
-    """Return a member of a record by its shape; an absent one is None or its default, or a SchemaError."""
+    """Return a member by its shape; an absent one is None (Maybe) or its default (Default), else a SchemaError."""
     if name in value:
         return shaped(value[name], shape, f"{where}.{name}")
     if isinstance(shape, Maybe):
@@ -153,7 +153,7 @@ def _member(value: dict[str, Any], name: str, shape: Shape, where: str) -> Any:
 
 
 def _closed_record(value: Any, shape: Closed, where: str) -> Any:
-    """Return a record by its shape; a member that the shape has not is a SchemaError."""
+    """Return a record by its shape; SchemaError for a member that the shape has not, or that does not fit."""
     record = _record(value, shape.members, where)
     for name in value:
         if name not in shape.members:
@@ -169,7 +169,7 @@ def _each_value(value: Any, shape: Each, where: str) -> Any:
 
 
 def _tagged_record(value: Any, shape: Tagged, where: str) -> Any:
-    """Return an object shaped by the kind that one member names; SchemaError for an unknown kind."""
+    """Return an object shaped by the kind that one of its members names; SchemaError for an unknown kind, or no object."""
     tag = value.get(shape.member) if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in shape.shapes:
         raise SchemaError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")

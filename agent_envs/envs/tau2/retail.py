@@ -118,7 +118,7 @@ def _first_item(order: dict[str, Any], item_id: str) -> dict[str, Any]:
 
 
 def _replacement(world: World, order: dict[str, Any], item_id: str, new_item_id: str) -> tuple[dict[str, Any], float]:
-    """Return the variant that replaces an item, and how much more it costs; a tool's failure if it is not available."""
+    """Return an item's new variant and how much more it costs; ToolFailure if not available, StopIteration without the item."""
     item = _first_item(order, item_id)
     variant = _variant(world, item["product_id"], new_item_id)
     if not variant["available"]:
@@ -266,7 +266,7 @@ def exchange_delivered_order_items(
 
 
 def _pending_order(world: World, order_id: str) -> dict[str, Any]:
-    """Return an order whose status is pending in some way; a tool's failure for any other."""
+    """Return an order with "pending" in its status; ToolFailure for any other, or where there is none."""
     order = _find(world, "orders", order_id)
     if "pending" not in order["status"]:
         raise ToolFailure("Non-pending order cannot be modified")
@@ -288,7 +288,7 @@ def modify_pending_order_address(
 def _replacements(
     world: World, order: dict[str, Any], item_ids: list[str], new_item_ids: list[str]
 ) -> tuple[list[dict[str, Any]], float]:
-    """Return the variants that replace a pending order's items, and how much more they cost, or raise a tool's failure."""
+    """Return the variants that replace a pending order's items, and how much more they cost in all; or raise ToolFailure."""
     missing = _missing_item(order, item_ids)
     if missing is not None:
         raise ToolFailure(f"{missing} not found")

@@ -51,7 +51,7 @@ class Scene:
 
     @property
     def news(self) -> tuple[Line, ...]:
-        """The lines since the partner last spoke: the other side's words, or the answers to its calls."""
+        """The lines since the partner last spoke, as it sees them: the other side's words, or the answers to its calls."""
         start = len(self.dialogue.lines)
         while start and self.dialogue.lines[start - 1].sender != self.side:
             start -= 1

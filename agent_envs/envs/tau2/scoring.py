@@ -22,7 +22,7 @@ from agent_envs.envs.tau2.toolkit import Domain
 
 
 def reached(domain: Domain, task: Tau2Task, dialogue: Dialogue, solo: bool = False) -> float:
-    """Return the fraction of the task's state changes that stand in a conversation's world, in [0, 1].
+    """Return the fraction of state changes that stand, in [0, 1]; where none is wanted, 1 if it ended and passes, else 0.
 
     Made for training, and never mixed with the official score, which is all or nothing. The expected actions change records;
     each member that they leave with another value is one state change. What a conversation changes besides counts neither way.
@@ -59,7 +59,7 @@ MARK = "scripted user on official tasks: another benchmark"
 
 
 def result_of(score: Evaluation, ended: str, user: Mapping[str, int], marked: bool = False) -> ToolResult:
-    """Return a score as the last turn's typed result: names and values in `ids`, the counting ones starred; perhaps MARK.
+    """Return a score as the last turn's typed result: names and values as `ids`, counting ones starred; MARK if `marked`.
 
     `user` holds what reports tell of a scripted user, by the names in USER_METRICS.
     """
@@ -107,7 +107,7 @@ def succeeded(score: Evaluation, reward: str) -> bool:
 
 
 def make_reward(name: str) -> RewardSpec:
-    """Return the reward of a name; UsageError for an unknown one."""
+    """Return the reward of a name, `dense` by progress, others by shares of the basis; UsageError for an unknown one."""
     if name not in REWARDS:
         raise UsageError(f"tau2: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
     if name == "dense":
@@ -124,7 +124,7 @@ def _gain(trajectory: Trajectory) -> float:
 
 
 def _share(reward: str, component: str) -> Any:
-    """Return the value of one component's share of a reward, 0 for a turn that has no score."""
+    """Return a function that gives a component's share of a reward; 0.0 for a turn that has no score."""
 
     def value(trajectory: Trajectory) -> float:
         """Return this component's share of the score; 0 for a turn without a score."""
@@ -135,7 +135,7 @@ def _share(reward: str, component: str) -> Any:
 
 
 def _correction(reward: str) -> Any:
-    """Return the value of the term that takes the shares back where the reward is not theirs."""
+    """Return a function that gives the reward less the sum of its shares, at most 0; 0.0 for a turn without a score."""
 
     def value(trajectory: Trajectory) -> float:
         """Return the reward less the sum of its shares, at most 0; 0 for a turn that has no score."""
@@ -156,13 +156,13 @@ def _in_order(shares: dict[str, float]) -> list[float]:
 
 
 def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
-    """Return each counting component's share: equal parts of 1 for those that hold."""
+    """Return each counting component's share: 1 over their number if it holds, else 0; judged ones only in `official`."""
     basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != NL_ASSERTION)]
     return {name: float(score[f"{name}*"] == "1") / len(basis) for name in basis}
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return every component of the score (those beside the basis too), the reward without the judged one, USER_METRICS."""
+    """Return each component that is 0 or 1, `without_nl`, MARK, and USER_METRICS; {} for an unscored turn."""
     score = score_of(trajectory.last)
     values = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
     if values.pop("scripted_on_official", 0):

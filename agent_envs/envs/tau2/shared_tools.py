@@ -54,7 +54,7 @@ def calculate(world: World, expression: str) -> str:
 
 
 def _parse(expression: str) -> ast.expr:
-    """Parse an expression as Python; ValueError for bad syntax, and for one that could exhaust the parser."""
+    """Parse an expression as Python; ValueError for bad syntax, or where it is too long, too deep or too signed."""
     if len(expression) > _LONGEST:
         raise ValueError("the expression is too long")
     # Of a run of signs, the first of which may stand between two numbers, the others are one, so that a long one is not deep.
@@ -73,7 +73,7 @@ def _parse(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr) -> Any:
-    """Evaluate a node; ValueError for syntax other than arithmetic, ToolFailure for a division by zero."""
+    """Evaluate a node; ValueError for other than arithmetic, ToolFailure for a zero divisor, OverflowError for a huge power."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
@@ -87,7 +87,7 @@ def _value(node: ast.expr) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Return a power; raises OverflowError before a whole number grows too large."""
+    """Return a power; OverflowError, before it is computed, for a whole number that would grow too large."""
     whole = isinstance(base, int) and isinstance(exponent, int)
     if whole and abs(base) > 1 and base.bit_length() * exponent > _MOST_BITS:
         raise OverflowError("the number is too large")

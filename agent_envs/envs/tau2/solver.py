@@ -24,7 +24,7 @@ _PHRASES = (
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the agent's next line by the criteria; for a user, the scripted user's. UsageError with a live service."""
+    """Return the agent's next line by the criteria, a user's by recording or script; UsageError with a live service."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     if core.live_service:
@@ -42,7 +42,7 @@ def _render(line: Line) -> str:
 
 
 def _user_line(scene: Scene) -> Line:
-    """Return the scripted user's next line; its memory is rebuilt from all that was said before."""
+    """Return the scripted user's next line, its memory rebuilt by replaying its lines; a stop where it has none."""
     user, memory, line = make_partner("user", "scripted"), None, None
     lines = scene.dialogue.lines
     places = [place for place, past_line in enumerate(lines) if past_line.sender == "user"]
@@ -53,7 +53,7 @@ def _user_line(scene: Scene) -> Line:
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:
-    """Return a phrase, or a call or two of random tools with values from what was shown."""
+    """Return a phrase (4 in 10; solo 1 in 20; always without tools), or one or two calls with values from what was shown."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     tools = core.face.tools
@@ -71,14 +71,14 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
 
 
 def _words(core: Tau2Env) -> list[str]:
-    """Return words of the observations, those of the last messages more often."""
+    """Return the words of prompt and last three turns, each message's first 2,000 characters; ["nothing"] without any."""
     episode = core.episode
     messages = [episode.prompt[-1], *(message for turn in episode.turns[-3:] for message in turn.observation)]
     return _WORD.findall(" ".join(message.content[:2000] for message in messages)) or ["nothing"]
 
 
 def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:
-    """Draw a value that fits a schema, in lists and objects too; its texts are words from the conversation."""
+    """Draw a value that fits a schema, down into lists and objects; its texts are words from the conversation."""
     kind = schema["type"]
     if "enum" in schema:
         return rng.choice(schema["enum"])

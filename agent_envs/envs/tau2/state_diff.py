@@ -36,13 +36,13 @@ class Difference:
 
     @property
     def record(self) -> str:
-        """The record's name."""
+        """The record's table and key, "customer's" before them on the user's side."""
         whose = "customer's " if self.side == "user" else ""
         return f"{whose}{self.table} {self.key}".rstrip()
 
     @property
     def text(self) -> str:
-        """The member with its old and its new value, or as added or removed."""
+        """The member with its old and new value, or as added or removed with its value."""
         place = _place(self.path)
         if self.old is ABSENT:
             return f"{place} added: {_value(self.new)}".lstrip()
@@ -57,7 +57,7 @@ class Difference:
 
 
 def differences(domain: Domain, before: DomainState, after: DomainState) -> tuple[Difference, ...]:
-    """List the differences by record; a value that holds others is named only where one side has none of it."""
+    """List the differences by record and member; what one side lacks is named whole. () for the same state."""
     if before is after:
         return ()
     old, new = _views(domain, before), _views(domain, after)
@@ -71,7 +71,7 @@ def differences(domain: Domain, before: DomainState, after: DomainState) -> tupl
 
 
 def _views(domain: Domain, state: DomainState) -> dict[str, View]:
-    """Return a view of each side's database; one without a database is left out."""
+    """Return a view of each side's database, "agent" and "user"; a side without a database is left out."""
     sides: tuple[tuple[str, Database | None, Changes], ...] = (
         ("agent", domain.agent_database, state.agent), ("user", domain.user_database, state.user)
     )  # fmt: skip
@@ -92,7 +92,7 @@ def _record(view: View, table: str, key: str) -> Any:
 
 
 def _compare(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield (path, old, new) of the values that differ, down through objects and tuples."""
+    """Yield (path, old, new) of values that differ, down through objects and tuples that both sides have."""
     names: list[str | int] = []
     if isinstance(old, dict) and isinstance(new, dict):
         names = list(dict.fromkeys((*old, *new)))
@@ -112,7 +112,7 @@ def _member(value: Any, name: str | int) -> Any:
 
 
 def _value_at(record: Any, path: Path) -> Any:
-    """Return the value at a path of a record; ABSENT where there is none."""
+    """Return the value at a path of a record; ABSENT where there is none, or the record is None."""
     value = ABSENT if record is None else record
     for name in path:
         value = _member(value, name)
@@ -125,13 +125,13 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _place(path: Path) -> str:
-    """Return a path as text: dots before names, brackets around numbers."""
+    """Return a path as text: dots between names, brackets around numbers; "" for none."""
     text = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in path)
     return text.removeprefix(".")
 
 
 def _value(value: Any) -> str:
-    """Return a value as text: plain texts as they are, others as JSON, long ones cut."""
+    """Return a value as text: a trimmed text itself, others as JSON; long ones are cut, with their length."""
     plain = isinstance(value, str) and value.strip() == value != ""
     text = value if plain else json.dumps(thawed(value), ensure_ascii=False)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... ({len(text):,} characters)"

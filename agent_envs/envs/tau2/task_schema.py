@@ -71,7 +71,7 @@ class Instructions:
     task_instructions: str
 
     def text(self) -> str:
-        """Return the instructions as the original shows them to its simulated user."""
+        """Return the instructions as the original shows them; parts that are None are left out."""
         parts = [
             ("Reason for call", self.reason_for_call), ("Known info", self.known_info),
             ("Unknown info", self.unknown_info), ("Task instructions", self.task_instructions),
@@ -149,7 +149,7 @@ class Tau2Task:
 
 
 def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
-    """Return the typed view of a published row; what is not part of a task (description, issues) is left out.
+    """Return the typed view of a published row, other members left out; UsageError, with the place, where it is no task.
 
     Raises UsageError: the row is no task; the message names the place.
     """
@@ -180,7 +180,7 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
 
 
 def tau2_task(task: Task, domain: str) -> Tau2Task:
-    """Return the typed view of an environment's task (`dialogue` says what such a task carries).
+    """Return the typed view of an environment's task, criteria included, cached; UsageError where the row is no task.
 
     Raises UsageError: the row or its criteria are none; the message names the place.
     """
@@ -195,7 +195,7 @@ def tau2_task(task: Task, domain: str) -> Tau2Task:
 
 
 def core_task(row: Mapping[str, Any], split: str, source: str = "") -> Task:
-    """Return a row as an environment's task, with the name of its source as one more member, `source`.
+    """Return a row as an environment's task with its `source`; the criteria are hidden, telecom's personas one cluster.
 
     Variants of one telecom task for different personas are one cluster.
     """
@@ -249,7 +249,7 @@ def _action(row: Mapping[str, Any]) -> ExpectedAction:
 
 
 def spoken(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
-    """Return published messages, each in the shape of `MESSAGE`, as lines; the answers to one message's calls make one line."""
+    """Return published messages as lines; consecutive tool messages become one line, a reply without its call has no name."""
     lines: list[Line] = []
     names: dict[str, str] = {}
     for row in rows:

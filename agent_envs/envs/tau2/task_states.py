@@ -32,7 +32,7 @@ def initial_world(domain: Domain, task: Tau2Task) -> DomainState:
 def started_world(
     domain: Domain, data: str, actions: tuple[FunctionCall, ...], history: tuple[Line, ...]
 ) -> DomainState:
-    """Return `initial_world` by its parts, cached: one for the task with its criteria and without."""
+    """Return `initial_world` by its parts, cached; UsageError where the data fits no table."""
     state = _with_data(domain, FRESH, json.loads(data)) if data else FRESH
     for action in actions:
         _, state = run(domain, state, action)
@@ -41,7 +41,7 @@ def started_world(
 
 @lru_cache(maxsize=4096)
 def expected_world(domain: Domain, task: Tau2Task) -> DomainState:
-    """Return the world after the expected actions, cached; what fails among them changes what it changed.
+    """Return the world after the expected actions, cached; one that fails keeps what it had changed and is passed over.
 
     In the original the bill that `refuel_data` makes has another id here than in any conversation (`random_bill_id`).
     """
@@ -61,7 +61,7 @@ def solved_world(domain: Domain, task: Tau2Task) -> DomainState:
 
 
 def _act(domain: Domain, state: DomainState, task: Tau2Task) -> DomainState:
-    """Return the state after a task's expected actions; failures of them are passed over."""
+    """Return the state after a task's expected actions; one that fails is passed over. Unchanged without criteria."""
     for action in (task.criteria.actions if task.criteria is not None else None) or ():
         _, state = call(domain, state, action.requestor, action.name, expected_arguments(action.arguments))
     return state
@@ -80,7 +80,7 @@ def run(domain: Domain, state: DomainState, function: FunctionCall) -> tuple[Fun
 
 
 def replayed_world(domain: Domain, start: DomainState, lines: tuple[Line, ...], solo: bool = False) -> DomainState:
-    """Return the world after the writing calls of a conversation, executed anew; reading calls are passed over.
+    """Return the world after a conversation's writing calls, executed anew; ReplayMismatch where an answer is another.
 
     Raises ReplayMismatch: a call and its answer do not belong together, or the answer is another one now.
     """
@@ -107,7 +107,7 @@ def same_world(domain: Domain, one: DomainState, other: DomainState) -> bool:
 
 
 def _answers_by_call(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
-    """Yield each call with its answer, which the next line holds; ReplayMismatch where one is missing."""
+    """Yield each call with its answer, which the next line holds; ReplayMismatch where calls and answers do not fit."""
     calls: tuple[ToolCall, ...] = ()
     for line in (*lines, Line("assistant")):
         replies = line.results if line.sender == "environment" else ()
@@ -125,7 +125,7 @@ def _are_alike(one: str, other: str) -> bool:
 
 
 def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> DomainState:
-    """Return a state with a task's records merged in; tables that a task cannot begin with are a UsageError."""
+    """Return a state with a task's records merged in; UsageError for tables or records that a task cannot begin with."""
     world = World(domain, state)
     for view, tables in ((world.agent, data["agent_data"]), (world.user, data["user_data"])):
         for table, rows in (tables or {}).items():
@@ -140,7 +140,7 @@ def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> D
 
 
 def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
-    """Add a record, or merge it into the one that is there."""
+    """Add a record, or merge it into the one that is there, in the view."""
     if view.get(table, key) is None:
         view.add(table, key, record)
     else:
@@ -148,7 +148,7 @@ def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
 
 
 def _update(record: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Merge changes into a record, member by member; lists are replaced as a whole."""
+    """Merge changes into a record, in place, object by object; lists and plain values are replaced."""
     for name, value in changes.items():
         if isinstance(value, dict) and isinstance(record.get(name), dict):
             _update(record[name], value)

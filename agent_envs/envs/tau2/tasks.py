@@ -50,7 +50,7 @@ class RowSource(Uncopied):
         return len(self.ids(split))
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task of a split by index >= 0 or by id, parsed once; KeyError if there is none."""
+        """Return a task of a split by index >= 0 or by id, cached; KeyError where there is none."""
         ids = self.ids(split)
         if isinstance(key, int):
             if not 0 <= key < len(ids):
@@ -88,13 +88,13 @@ class OfficialSource(RowSource):
         self.splits = (*splits, *_OURS)
 
     def ids(self, split: str) -> tuple[str, ...]:
-        """Return the ids of a split in file order."""
+        """Return a split's ids in file order, one of ours drawn from the base tasks; KeyError without it, or DataMissing."""
         return drawn_split(self.domain, split) if split in _OURS else super().ids(split)
 
 
 @cache
 def drawn_split(domain: str, split: str) -> tuple[str, ...]:
-    """Return the ids that fall into one of our 80/20 splits of the base tasks, in file order; cached.
+    """Return the base tasks' ids in one of our 80/20 splits, in file order, cached; UsageError for others, or DataMissing.
 
     They are `train80`, `test20`, and `pooled_` before either: drawn over the base tasks of all domains, 56 of 278 for test.
 

@@ -43,7 +43,7 @@ def _find(world: World, table: str, key: str) -> Any:
 
 
 def _line_of(world: World, customer_id: str, line_id: str) -> Any:
-    """Return a customer's line; raises ToolFailure where it belongs to another customer."""
+    """Return a customer's line; ToolFailure where it is another's, or customer or line is unknown."""
     if line_id not in _find(world, "customers", customer_id)["line_ids"]:
         raise ToolFailure(f"Line {line_id} not found for customer {customer_id}")
     return _find(world, "lines", line_id)
@@ -51,7 +51,7 @@ def _line_of(world: World, customer_id: str, line_id: str) -> Any:
 
 @lru_cache(maxsize=32)
 def _directory(database: Database) -> dict[str, tuple[str, str]]:
-    """Map each number in the pristine tables to the keys of the customer and line found first; {} if a search may fail."""
+    """Map each pristine number to the keys of its first customer and line, cached; {} where a line is missing."""
     lines, customers = database.tables["lines"], database.tables["customers"]
     entries: dict[str, tuple[str, str]] = {}
     for key, customer in customers.items():
@@ -66,7 +66,7 @@ def _directory(database: Database) -> dict[str, tuple[str, str]]:
 
 
 def _look_up_number(world: World, phone_number: Any) -> tuple[str, str]:
-    """Return the keys under which the pristine directory has a number; empty ones where a search may find something else."""
+    """Return a number's pristine (customer, line) keys; empty ones where it is none, or numbers or lines were changed."""
     for table in ("customers", "lines"):
         pristine = world.agent.database.tables[table]
         for key, record in world.agent.changed(table):
@@ -77,7 +77,7 @@ def _look_up_number(world: World, phone_number: Any) -> tuple[str, str]:
 
 
 def _line_by_phone(world: World, phone_number: str) -> Any:
-    """Return the line of a phone number; raises ToolFailure where no line has it."""
+    """Return the first line of a phone number; ToolFailure where no line has it."""
     key = _look_up_number(world, phone_number)[1]
     if key:
         return world.agent.get("lines", key)
@@ -88,7 +88,7 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
-    """Return the first customer whose main number or any line's number it is; raises ToolFailure for none."""
+    """Return the first customer with the number as main or any line's; ToolFailure for none, or a missing line met before."""
     key = _look_up_number(world, phone_number)[0]
     if key:
         return world.agent.get("customers", key)
@@ -244,7 +244,7 @@ def disable_roaming(world: World, customer_id: str, line_id: str) -> str:
 
 
 def _set_roaming(world: World, customer_id: str, line_id: str, allowed: bool, word: str) -> str:
-    """Turn a line's roaming on or off, and return the reply; nothing changes where it is so already."""
+    """Set a line's roaming as `allowed`, and return the reply; nothing changes if it is so; ToolFailure for another's line."""
     if _line_of(world, customer_id, line_id)["roaming_enabled"] == allowed:
         return f"Roaming was already {word}"
     world.agent.edit("lines", line_id)["roaming_enabled"] = allowed
@@ -274,7 +274,7 @@ def refuel_data(world: World, customer_id: str, line_id: str, gb_amount: float) 
 
 
 def _charge(world: World, customer_id: str, amount: float, description: str) -> None:
-    """Put a charge on the customer's draft bill, which is made if there is none."""
+    """Put a charge on the customer's first draft bill; one is made where there is none."""
     draft = _first_bill(world, _find(world, "customers", customer_id), "Draft")
     if draft is None:
         draft = {
@@ -293,7 +293,7 @@ def _item(description: str, amount: float) -> dict[str, Any]:
 
 
 def _new_bill_id(world: World) -> str:
-    """Return the id of the next bill: counted, or drawn as the original draws it, but from the episode's seed."""
+    """Count a bill, and return its id: the count, or (as a bug to keep) a hexadecimal drawn from seed and count."""
     count = world.extras.get("bills", 0) + 1
     world.extras["bills"] = count
     if not world.compat.random_bill_id:
@@ -380,7 +380,7 @@ def assert_no_overdue_bill(world: World, overdue_bill_id: str) -> bool:
 
 
 def synchronise(world: World) -> None:
-    """Carry the line's state to the phone, a payment to the bill, and its request to the phone; nothing without a number."""
+    """Carry the line's state to the phone, a payment to the bill, a bill's request to the phone; nothing without a number."""
     around = surroundings(world)
     number = around["phone_number"]
     if number is None:
@@ -403,7 +403,7 @@ def synchronise(world: World) -> None:
 
 
 def _carry(world: World, field: str, value: Any) -> None:
-    """Set a member of the surroundings, and copy the record only if the member differs."""
+    """Set a member of the phone's surroundings; nothing is edited where it has the value already."""
     if surroundings(world)[field] != value:
         edit_surroundings(world)[field] = value
 
@@ -421,5 +421,5 @@ def telecom(
 
 
 def for_expected_actions(domain: Domain) -> Domain:
-    """Return the domain as expected actions are executed on it: not synchronised where `gold_without_sync` says so."""
+    """Return the domain for expected actions: with `gold_without_sync` its phone is left apart, else unchanged."""
     return replace(domain, sync=left_apart) if domain.compat.gold_without_sync else domain

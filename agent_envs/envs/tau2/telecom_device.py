@@ -64,7 +64,7 @@ def _yes(value: object) -> str:
 
 
 def _flip(world: World, field: str, label: str, search: bool) -> str:
-    """Switch a field of the phone, perhaps with a new search for the network, and tell its state."""
+    """Switch a field of the phone, with a new search for the network if `search`; return its state and the status bar."""
     device = edit_phone(world)
     device[field] = not device[field]
     if search:
@@ -338,7 +338,7 @@ def connect_vpn(world: World) -> str:
 
 
 def _connect(world: World) -> bool:
-    """Connect the VPN and return True; False where it was connected."""
+    """Connect the VPN and return True; False where it was connected. Poor if one was broken before, else excellent."""
     device = edit_phone(world)
     if device["vpn_connected"]:
         return False

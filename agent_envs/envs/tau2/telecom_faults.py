@@ -28,7 +28,7 @@ from agent_envs.envs.tau2.toolkit import World
 
 
 def _settle(world: World, flip: Callable[[World], str], field: str, goal: bool) -> str:
-    """Flip once, and once more if that was the wrong way; return the phone's answer, less its status bar."""
+    """Flip once, and once more if the field is not as the goal; return the last answer's first line."""
     text = flip(world)
     if phone(world)[field] != goal:
         text = flip(world)
@@ -82,7 +82,7 @@ def unseat_sim_card(world: World) -> str:
 
 @user_kit.helper
 def lock_sim_card(world: World, mode: str) -> str:
-    """Lock the SIM card with its PIN or PUK code."""
+    """Lock the SIM card with its PIN or PUK code, and search for the network; ValueError for another mode."""
     if mode not in ("pin", "puk"):
         raise ValueError("mode must be pin or puk")
     edit_phone(world)["sim_card_status"] = f"locked_{mode}"
@@ -107,7 +107,7 @@ def break_apn_mms_setting(world: World) -> str:
 
 @user_kit.helper
 def set_wifi_calling(world: World, enabled: bool, mms_over_wifi: bool | None = None) -> str:
-    """Set calls over Wi-Fi and, if given, picture messages over Wi-Fi."""
+    """Set calls over Wi-Fi and, unless None, picture messages over Wi-Fi; return sentences on what was set."""
     lines = [f"Wi-Fi Calling is now {'ON' if enabled else 'OFF'}."]
     if phone(world)["wifi_calling_enabled"] != enabled:
         toggle_wifi_calling(world)
@@ -119,7 +119,7 @@ def set_wifi_calling(world: World, enabled: bool, mms_over_wifi: bool | None = N
 
 @user_kit.helper
 def break_vpn(world: World) -> str:
-    """Connect to a VPN whose server is slow."""
+    """Connect to the VPN and make its server slow; with the switch `vpn_leak`, later connections are slow, too."""
     connect_vpn(world)
     edit_phone(world)["vpn_details"]["server_performance"] = "poor"
     if world.compat.vpn_leak:
@@ -129,7 +129,7 @@ def break_vpn(world: World) -> str:
 
 @user_kit.helper
 def remove_app_permission(world: World, app_name: str, permission: str) -> tuple[bool, str]:
-    """Take a permission away from an app; return whether that worked, and a sentence."""
+    """Take a permission from an app; return (True, a sentence), or (False, why) for an unknown app or permission."""
     permission = permission.lower()
     app = phone(world)["app_statuses"].get(app_name)
     if app is None:
@@ -176,7 +176,7 @@ def assert_service_status(world: World, expected_status: str) -> bool:
 
 @user_kit.helper
 def assert_internet_speed(world: World, expected_speed: float, expected_desc: str | None = None) -> bool:
-    """Return whether mobile data is at least this fast, and has this label, if one is given."""
+    """Return whether mobile data is at least this fast (none is 0) and, if one is given, has this label, in any case."""
     value, label = speed(world)
     if expected_desc is not None and label.lower() != expected_desc.lower():
         return False

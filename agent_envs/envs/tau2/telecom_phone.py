@@ -46,7 +46,7 @@ def sim_status(world: World) -> str:
 
 
 def network_search(world: World) -> None:
-    """Connect the phone anew, by its SIM card, its preferred mode, airplane mode, access point and line."""
+    """Connect the phone anew, in place: no service unless SIM card, airplane mode, access point and line allow it."""
     device, around = edit_phone(world), surroundings(world)
     technology, signal = "none", "none"
     status = "no_service"
@@ -60,14 +60,14 @@ def network_search(world: World) -> None:
 
 
 def _technology(mode: str, signals: Any) -> str:
-    """Return the network that a mode connects to: 5G only if there is a signal of it."""
+    """Return the network of a mode, "2G" to "4G"; of 4g_5g_preferred 5G if there is a signal of it, else 4G."""
     if mode == "4g_5g_preferred":
         return "5G" if signals.get("5G", "none") != "none" else "4G"
     return mode[:2].upper()
 
 
 def mobile_data_works(world: World) -> bool:
-    """Return whether mobile data gets through: signal, service, roaming, the switch and the data limit."""
+    """Return whether mobile data gets through: signal, service, roaming where abroad, the switch and the data limit."""
     device, around = phone(world), surroundings(world)
     if device["airplane_mode"] or device["network_signal_strength"] == "none":
         return False
@@ -79,7 +79,7 @@ def mobile_data_works(world: World) -> bool:
 
 
 def speed(world: World) -> tuple[float | None, str]:
-    """Return the speed in megabits a second, none without data, and its label."""
+    """Return the speed in megabits a second and its label; (None, "No Connection") where data does not get through."""
     if not mobile_data_works(world):
         return None, "No Connection"
     device = phone(world)
@@ -93,7 +93,7 @@ def speed(world: World) -> tuple[float | None, str]:
 
 
 def mms_works(world: World) -> bool:
-    """Return whether the messaging app can send a picture message."""
+    """Return whether the messaging app can send a picture message: data above 2G, no Wi-Fi path, address, permissions."""
     device = phone(world)
     if not mobile_data_works(world) or device["network_technology_connected"] == "2G":
         return False
@@ -106,7 +106,7 @@ def mms_works(world: World) -> bool:
 
 
 def status_bar(world: World) -> str:
-    """Return the line at the top of the phone's screen."""
+    """Return the line at the top of the phone's screen: airplane mode or the network, Wi-Fi, VPN, battery."""
     device = phone(world)
     items = ["✈️ Airplane Mode"] if device["airplane_mode"] else _cellular_items(device)
     if device["wifi_enabled"] and device["wifi_connected"]:
@@ -117,7 +117,7 @@ def status_bar(world: World) -> str:
 
 
 def _cellular_items(device: Any) -> list[str]:
-    """Return the items of the status bar for signal, network and mobile data."""
+    """Return the status bar's items for signal, network and mobile data, and data saver where data is on."""
     items = [_SIGNAL_TEXT[device["network_signal_strength"]]]
     technology = device["network_technology_connected"]
     if technology != "none":

@@ -133,7 +133,7 @@ _SURROUNDINGS: Shape = {
 
 
 def agent_records(data: Mapping[str, Any]) -> Database:
-    """Return the company's database of lists of records by table. Raises SchemaError: a record does not fit."""
+    """Return the company's database, all tables listed, of lists of records by table; SchemaError if one does not fit."""
     tables = {}
     for table, (key, shape) in _AGENT_TABLES.items():
         rows = [_write_dates(row, DATETIMES.get(table, ())) for row in data.get(table, [])]
@@ -150,7 +150,7 @@ def user_records(data: Mapping[str, Any]) -> Database:
 
 
 def _write_dates(value: Any, datetimes: tuple[str, ...] = ()) -> Any:
-    """Return TOML data with dates as texts; the named members get a time, with a space before it."""
+    """Return TOML data with dates as texts; `datetimes` members get a time, with a space before it, at this level alone."""
     if isinstance(value, Mapping):
         members = {name: _write_dates(item) for name, item in value.items()}
         return {

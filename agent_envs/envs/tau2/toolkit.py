@@ -88,7 +88,7 @@ class World:
         return self.user
 
     def commit(self, state: DomainState) -> DomainState:
-        """Return the state after this call: the same object if nothing changed."""
+        """Return the state after this call; the very same object if nothing changed."""
         agent = self.agent.commit()
         user = self.user.commit() if self.user is not None else state.user
         if agent is state.agent and user is state.user and self.extras == state.extras:
@@ -97,7 +97,7 @@ class World:
 
 
 def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, all but the first; `terms` describe those that its docstring does not."""
+    """Return the schema of a tool's arguments but the first; its docstring describes them before `terms`."""
     hints = get_type_hints(function)
     described = {**(terms or {}), **argument_texts(inspect.getdoc(function) or "")}
     properties: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None 
 
 
 def _schema(hint: Any, where: str) -> dict[str, Any]:
-    """Return the JSON schema of a type hint: of a TypedDict, a list, a Literal or a plain type."""
+    """Return the JSON schema of a TypedDict, a list, a Literal of texts or a plain type; an error naming `where` for others."""
     if is_typeddict(hint):
         members = {name: _schema(of, f"{where}.{name}") for name, of in get_type_hints(hint).items()}
         required = [name for name in members if name in hint.__required_keys__]
@@ -134,7 +134,7 @@ class Kit:
         self.helpers: dict[str, Callable[..., Any]] = {}
 
     def tool(self, kind: Literal["read", "write", "generic"] = "read") -> Callable[[F], F]:
-        """Register a function as a tool, described by its docstring up to the sections; it writes if its kind is "write"."""
+        """Return a decorator that registers a tool under its name, described by its docstring before "Args:"."""
 
         def register(function: F) -> F:
             """Add a function to the kit as a tool, described by its docstring, and return the function unchanged."""
@@ -150,7 +150,7 @@ class Kit:
         return function
 
     def function(self, name: str) -> Callable[..., Any] | None:
-        """Return a tool's function or a helper."""
+        """Return a tool's function, else the helper of that name, else None."""
         return self.tools[name].function if name in self.tools else self.helpers.get(name)
 
 
@@ -187,7 +187,7 @@ class Domain:
     now: str = ""
 
     def find_tool(self, requestor: str, name: str, solo: bool = False) -> Tool | None:
-        """Return the tool that a call by this side reaches, or None."""
+        """Return the tool that a call by this side reaches (solo: of both sides, the user's first); None without one."""
         if requestor == "user":
             return self.user.tools.get(name) if self.user is not None and not solo else None
         if solo and self.user is not None and name in self.user.tools:
@@ -215,7 +215,7 @@ class FunctionOutcome:
 def call(
     domain: Domain, state: DomainState, requestor: str, name: str, arguments: Mapping[str, Any], solo: bool = False
 ) -> tuple[ToolOutcome, DomainState]:
-    """Execute a call, unchecked, and synchronise; the state given is not touched, failures are results. Changes before stay."""
+    """Execute a call and synchronise, `state` untouched; a failure is a result ("Error: ..."), its changes so far stay."""
     if requestor == "user" and (solo or domain.user is None):
         text = "User tool calls are not allowed in solo mode" if solo else "User tools not available"
         return ToolOutcome(f"Error: {text}", True, "domain"), state
@@ -231,7 +231,7 @@ def call(
 def run_function(
     domain: Domain, state: DomainState, side: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[FunctionOutcome, DomainState]:
-    """Execute an initial action or assertion (a helper or tool of that side) and synchronise; UsageError for an unknown one."""
+    """Run a helper or tool of a side and synchronise; what it raises is in the outcome; UsageError for an unknown one."""
     kit = domain.user if side == "user" else domain.assistant
     function = kit.function(name) if kit is not None else None
     if function is None:
@@ -244,7 +244,7 @@ def _execute(
     domain: Domain, state: DomainState, function: Callable[..., Any], arguments: Mapping[str, Any],
     finish: Callable[[Any], Any],
 ) -> tuple[Any, Exception | None, DomainState]:  # fmt: skip
-    """Return a function's finished result, or what it raised, and the state after it; changes before a failure stay."""
+    """Return (a function's finished result, None, state), or (None, the usual error that it raised, state with its changes)."""
     world = World(domain, state)
     try:
         _check_storable(arguments)
@@ -256,7 +256,7 @@ def _execute(
 
 
 def _check_storable(value: Any, depth: int = 0) -> None:
-    """Refuse arguments that stored state cannot hold: its own marks as names, bottomless nesting, boundless numbers."""
+    """Raise ValueError for arguments that cannot be stored: names with $, deep nesting, numbers too large or not finite."""
     if depth > _DEEPEST:
         raise ValueError("the arguments are nested too deeply")
     if isinstance(value, Mapping):
@@ -272,7 +272,7 @@ def _check_storable(value: Any, depth: int = 0) -> None:
 
 
 def _copy_result(value: Any) -> Any:
-    """Copy a result, so that it shares no record with a database."""
+    """Return a copy of a dict or list, sharing no record with a database; any other value unchanged."""
     return thawed(value) if isinstance(value, dict | list) else value
 
 
@@ -282,7 +282,7 @@ def serialised(value: Any) -> str:
 
 
 def _spell(value: Any) -> Any:
-    """Return a value with bare numbers and truths as texts; those of a `Record` stay."""
+    """Return a value with bare numbers and truths as texts, down through lists and objects; a `Record` stays whole."""
     if isinstance(value, Record) or value is None or isinstance(value, str):
         return value
     if isinstance(value, dict):

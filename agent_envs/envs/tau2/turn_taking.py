@@ -45,7 +45,7 @@ class Rules:
             raise UsageError(f"tau2 {self.domain.name} has no solo mode: its user has no tools; only telecom has it")
 
     def tools_of(self, side: Side) -> list[dict[str, Any]]:
-        """Return the schemas of a side's tools."""
+        """Return the schemas of a side's tools; in solo mode those of both sides and the tool that ends the episode."""
         own = self.domain.assistant if side == "assistant" else self.domain.user
         kits = [own] if not self.solo else [self.domain.assistant, self.domain.user]
         schemas = [tool.schema() for kit in kits if kit is not None for tool in kit.tools.values()]
@@ -60,7 +60,7 @@ def _done_schema() -> dict[str, Any]:
 
 
 def opened(rules: Rules, world: DomainState = FRESH, history: tuple[Line, ...] = ()) -> Dialogue:
-    """Return a conversation at its start, greeted (solo: silent), or going on after a history whose calls `world` holds."""
+    """Return a conversation at its start: greeted, silent in solo mode, or going on after a history (`world` holds it)."""
     if history:
         return Dialogue(history, world, _awaited_side(history[-1]))
     if rules.solo:
@@ -81,7 +81,7 @@ def other(side: str) -> Side:
 
 
 def spoke(rules: Rules, dialogue: Dialogue, text: str, calls: tuple[ToolCall, ...] = ()) -> Dialogue:
-    """Return the conversation after the message of a side: answers to its calls, or the other side's turn, or its end.
+    """Return the conversation after a message: answers to its calls, else the other side's turn, or its end; or UsageError.
 
     Text beside calls is kept and delivered to nobody. In solo mode text that does not stop is the assistant's error.
 
@@ -111,7 +111,7 @@ def stumbled(rules: Rules, dialogue: Dialogue) -> Dialogue:
 
 
 def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dialogue:
-    """Return the conversation after a simulated side's lines; None in place of a line stops it."""
+    """Let a simulated side speak until its turn or the conversation ends; None in place of a line stops it."""
     while dialogue.turn == side and not dialogue.ended:
         line, memory = speak(dialogue)
         dialogue = dialogue.replace(memory=memory)
@@ -120,14 +120,14 @@ def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dial
 
 
 def stopped(rules: Rules, dialogue: Dialogue) -> Dialogue:
-    """Return the conversation after the side whose turn it is ended it."""
+    """Return the conversation after the side whose turn it is ended it, with a stop: user_stop or agent_stop."""
     side = dialogue.turn
     new = spoke(rules, dialogue, AGENT_STOP)
     return new if new.ended else limited(rules, new.replace(ended="user_stop" if side == "user" else "agent_stop"))
 
 
 def limited(rules: Rules, dialogue: Dialogue) -> Dialogue:
-    """Return a conversation ended where a limit is reached.
+    """Return a conversation, ended where errors, steps or agent turns are used up; one that is over stays, but for a switch.
 
     A stop on exactly the last step stands, unless the switch `max_steps_overwrite` has it overwritten as the original does.
     """
@@ -156,7 +156,7 @@ def _sees(side: Side, line: Line) -> bool:
 
 
 def _ending(rules: Rules, side: Side, text: str) -> str:
-    """Return the reason for which a side's words end the conversation, "" where they do not; solo words always do."""
+    """Return the reason for which words end the conversation: user_stop, solo agent_stop or agent_error; "" for none."""
     if side == "user":
         return "user_stop" if any(stop in text for stop in USER_STOPS) else ""
     if not rules.solo:
@@ -165,7 +165,7 @@ def _ending(rules: Rules, side: Side, text: str) -> str:
 
 
 def _answer_calls(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
-    """Return the conversation with a line's calls executed and their replies added as the environment's line."""
+    """Return the conversation with a line's calls carried out: the replies as a line, one step more, errors counted."""
     replies, world = _execute_calls(rules, dialogue.world, line)
     return dialogue.replace(
         lines=(*dialogue.lines, Line("environment", results=replies)),
@@ -176,7 +176,7 @@ def _answer_calls(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
 
 
 def _execute_calls(rules: Rules, world: DomainState, line: Line) -> tuple[tuple[ToolReply, ...], DomainState]:
-    """Execute a line's calls in order; return the replies and the state after them."""
+    """Execute a line's calls in order; return the replies, failed ones too, and the state after all."""
     requestor: Side = "user" if line.sender == "user" else "assistant"
     replies = []
     for tool_call in line.calls:

@@ -117,7 +117,7 @@ class UserScript:
 
 
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
-    """Read the script in a task's member `user_script`; UsageError for another form, too many entries or no want."""
+    """Read a task's `user_script`; UsageError, naming `where`, for another form, too many entries or no want."""
     try:
         spec = shaped(thawed(row), _SCRIPT, where)
     except SchemaError as error:
@@ -135,7 +135,7 @@ def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScrip
 
 
 def script_row(script: UserScript) -> dict[str, Any]:
-    """Return a script as JSON data, which `read_script` reads back."""
+    """Return a script as JSON data, which `read_script` reads back; checks' arguments as objects."""
     row = asdict(script)
     for want in row["wants"]:
         if want["check"] is not None:
@@ -149,7 +149,7 @@ def _facts(rows: Any) -> tuple[Fact, ...]:
 
 
 def _want(row: Mapping[str, Any]) -> Want:
-    """Return a row as a `Want`, with its facts and its check typed."""
+    """Return a row as a `Want`, its facts typed, its check typed or None."""
     check = row["check"]
     if check is not None:
         check = Check(check["tool"], canonical_json(thawed(check["arguments"])), check["passes"])

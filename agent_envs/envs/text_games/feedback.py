@@ -40,7 +40,7 @@ class Observed(NamedTuple):
 
 
 def read_observations(messages: Sequence[Message], actions: tuple[Action, ...], default: int) -> list[Observed]:
-    """Return the observations behind the prompt, in order; an invalid turn counts as the default action."""
+    """Return the newest MOST_TURNS observations behind the prompt, each with the action before it, `default` if invalid."""
     observations, action = list[Observed](), ""
     for message in messages[1:]:
         if message.role == "assistant":
@@ -59,7 +59,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return the game's next step as a hint; of misleading quality, with an action that leads away from it."""
+    """Return the game's next step as a hint; of bad quality, with an action that leads away from it."""
     game = next(package for opening, package in _GAMES.items() if messages[0].content.startswith(opening))
     situation, slots = import_module(f"{__package__}.{game}.hint").next_step(messages)
     if quality == "good":

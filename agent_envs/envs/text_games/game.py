@@ -128,7 +128,7 @@ def of_part(part: str, read: Callable[[Any], str]) -> Any:
 
 
 def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
-    """Return the number of the action that each name and alias stands for.
+    """Return the action's number for each name and alias; UsageError where one word stands for two actions.
 
     Raises UsageError: one word stands for two actions.
     """
@@ -143,7 +143,7 @@ def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
 
 
 def in_steps(*ways: tuple[int, str, str]) -> str:
-    """Return a distance in words, `2 steps left and 1 step up`: of each way a count, its name, and the name backwards."""
+    """Return a distance in words, `2 steps left and 1 step up`, from (count, name, name backwards); "" where all are 0."""
     parts = (
         f"{abs(count)} step{'s' if abs(count) > 1 else ''} {forth if count > 0 else back}"
         for count, forth, back in ways
@@ -163,7 +163,7 @@ class TextGame(TurnEnv):
     def play_game(
         self, game: Game, source: TaskSource, *, max_turns: int | None, reward: str, on_invalid: str, prompt_role: str
     ) -> None:
-        """Set up the rules, the tasks, and the arguments that all games have (see `TextAdapter`); no episode begins yet."""
+        """Set up rules, tasks and the arguments of all games (see `TextAdapter`); UsageError for bad ones; begins nothing."""
         name = type(self).__name__
         self.game, self.source = game, source
         self._limit = 0 if max_turns is None else whole_number(name, "max_turns", max_turns, high=1_000_000)
@@ -181,12 +181,12 @@ class TextGame(TurnEnv):
         return self.game.drawing(self.episode.state)
 
     def say(self, action: int, thought: str = "") -> str:
-        """Return the turn that takes an action: what solvers and samplers write."""
+        """Return the turn that takes an action by its number, behind a thought if one is given."""
         line = f"{PROTOCOL.label} {self.game.actions[action].name}"
         return f"THINK: {thought}\n{line}" if thought else line
 
     def action_of(self, text: str) -> tuple[int | None, Say | Malformed]:
-        """Return the number of the action that a turn names, None if it names none, and the turn as it was read."""
+        """Return the number of the action that a turn names and the turn as read; (None, Malformed) if it names none."""
         parsed = PROTOCOL.parse(text)
         if not isinstance(parsed, Say):
             return None, parsed if isinstance(parsed, Malformed) else Malformed("no action found")
@@ -198,7 +198,7 @@ class TextGame(TurnEnv):
         return number, parsed
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
-        """Take the longest action name with which the line behind the label begins, where the line as it stands is none."""
+        """Return a turn whose line is no action as the longest action name it begins with, and a note; others unchanged."""
         line = PROTOCOL.parse(text)
         if not isinstance(line, Say) or self.action_of(text)[0] is not None:
             return text, ()
@@ -210,7 +210,7 @@ class TextGame(TurnEnv):
         )
 
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
-        """Return the first state of a task, and the messages before the first turn: the filled prompt and the description."""
+        """Return a task's first state and the first messages: the prompt with its slots filled, and the description."""
         state = self.game.begin(task, self._limit)
         slots = {
             "{goal}": self.game.goal(state),
@@ -228,7 +228,7 @@ class TextGame(TurnEnv):
         return f"Your goal is to {self.game.goal(episode.state)}."
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Play the action that a turn names; an invalid turn plays the default one or ends the episode (`on_invalid`)."""
+        """Play the action that a turn names; an invalid turn plays the default one, or ends the episode (`on_invalid`)."""
         number, parsed = self.action_of(action)
         game, state = self.game, episode.state
         events: tuple[str, ...] = (parsed.reason,) if isinstance(parsed, Malformed) else ()
@@ -272,7 +272,7 @@ def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
 
 
 def core_in_play(env: gym.Env[Any, Any], game_class: str) -> TextGame:
-    """Return the `TextGame` at the core of a stack, for the solver of the class named `game_class`.
+    """Return the `TextGame` at the core of a stack; UsageError where it is no `game_class`, Unsolvable once it is over.
 
     Raises:
         UsageError: it is no such game.

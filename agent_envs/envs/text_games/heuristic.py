@@ -14,7 +14,7 @@ _WOOD = re.compile(r"(\d) wood\b")
 
 
 def babyai(request: Request) -> str:
-    """Return a step in BabyAI: to what the mission is about, or onwards and round corners until it is in sight."""
+    """Return a step in BabyAI: to what the mission is about, or onwards and round corners until in sight; some by chance."""
     prompt, text, chance = _read(request)
     carried, todo = CARRIED.search(text), clauses(prompt) or [("go to", Thing("", ""), Thing("", ""))]
     verb, thing, beside = todo[0]
@@ -46,7 +46,7 @@ def baba_is_ai(request: Request) -> str:
 
 
 def crafter(request: Request) -> str:
-    """Return a step in Crafter: to the nearest tree for wood, and with some of it to a table."""
+    """Return a step in Crafter: to a tree, or any way without one; with 3 wood a table, unless the goal is to collect wood."""
     prompt, text, chance = _read(request)
     wood = _WOOD.search(text)
     if wood and int(wood[1]) > 2 and "Your goal is to collect wood." not in prompt:
@@ -57,7 +57,7 @@ def crafter(request: Request) -> str:
 
 
 def _towards(places: list[str], chance: random.Random) -> str:
-    """Return a direction towards the nearest of some places; any direction now and then, and where there is no place."""
+    """Return a direction towards the nearest of some places; now and then, and without a place, any of the four."""
     steps: list[list[tuple[str, str]]] = [_PLACE.findall(place) for place in places]
     near = min((step for step in steps if step), key=lambda step: sum(int(n) for n, _ in step), default=[])
     ways = [way for _, way in near]
@@ -65,7 +65,7 @@ def _towards(places: list[str], chance: random.Random) -> str:
 
 
 def _read(request: Request) -> tuple[str, str, random.Random]:
-    """Return the prompt, the newest observation, and the generator of random numbers of a request."""
+    """Return prompt, newest observation ("" for both without messages), and a generator seeded by the request's seed."""
     texts = [str(row["content"])[:20_000] for row in request.messages] or [""]
     return texts[0], texts[-1], random.Random(f"heuristic:{request.seed}")
 

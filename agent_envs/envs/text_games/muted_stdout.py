@@ -33,7 +33,7 @@ class _Sieve:
 
 @contextmanager
 def muted_stdout() -> Iterator[None]:
-    """Drop what this thread prints to `sys.stdout` inside; standard error and output below Python are left alone."""
+    """Drop what this thread prints to `sys.stdout` inside; other threads', standard error's and native output goes on."""
     thread = threading.get_ident()
     with _lock:
         if not isinstance(sys.stdout, _Sieve):

@@ -36,7 +36,7 @@ def facts_of(turn: Turn) -> TurnFacts:
 
 
 def metrics_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the metrics beside success: the share of valid turns, progression, the native return."""
+    """Return the share of valid turns, the newest turn's progression and the sum of native rewards; needs a turn at least."""
     facts = [facts_of(turn) for turn in trajectory.turns]
     return {
         "valid_actions": sum(not fact.invalid for fact in facts) / len(facts),
@@ -56,7 +56,7 @@ REWARDS = ("binary", "native", "format_penalty", "format_penalty_released")
 def reward_of(
     name: str, native: tuple[float, float], native_episode: tuple[float, float], max_turns: int
 ) -> RewardSpec:
-    """Return a reward by name, `binary` by default; the bounds of `native` are the game's.
+    """Return a reward: the game's own for `native`, else 1 for success, less 0.1 an invalid turn in `format_penalty...`.
 
     `binary` pays 1 for success. `native` is the game's own. `format_penalty` adds -0.1 for each invalid turn to `binary`;
     `format_penalty_released` is Verlog's release, where the penalty takes the place of the step's reward.

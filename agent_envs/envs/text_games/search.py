@@ -9,7 +9,7 @@ S = TypeVar("S", bound=Hashable)
 def cheapest_way(
     start: S, steps: Callable[[S], Iterable[tuple[int, S]]], rest: Callable[[S], int | None]
 ) -> list[S] | None:
-    """Return the states of the cheapest way from a start to a goal, both included; None where there is none.
+    """Return the states of the cheapest way from a start to a goal, both included, of equals the first met; None without one.
 
     Of equally cheap ways the one counts whose states were come upon first.
 
@@ -40,7 +40,7 @@ def cheapest_way(
 
 
 def _trace(came: dict[S, S | None], state: S | None) -> list[S]:
-    """Return the way to a state, from the start on, by each state's predecessor."""
+    """Return the states from the start to `state`, by each state's predecessor in `came`; [] for None."""
     way = []
     while state is not None:
         way.append(state)

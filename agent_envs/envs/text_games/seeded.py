@@ -50,7 +50,7 @@ class GameSource(SeededSource[Task]):
         self._make, self._sound = make, sound
 
     def build(self, split: str, index: int) -> Task:
-        """Try the seeds of an index; raises UsageError where none of them makes a task."""
+        """Return the task of the first seed of an index with a sound content of the split; UsageError after MAX_TRIES."""
         for attempt in range(MAX_TRIES):
             content = self._make(f"{self.name}/{split}/{index}/{attempt}")
             if content is not None and in_split(split, content.text) and self._sound(content):

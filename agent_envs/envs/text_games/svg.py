@@ -21,7 +21,7 @@ def document(
     size: int = 13,
     before: str = "",
 ) -> str:
-    """Return a standalone SVG: a body, and below `top` lines of text, each `line` high; `before` stands before them."""
+    """Return a standalone SVG of a body and, from `top` down, lines of text, each `line` high; `before` stands before them."""
     texts = (f'<text x="{left}" y="{top + line * row}">{escape(text)}</text>' for row, text in enumerate(lines, 1))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -41,7 +41,7 @@ class Cells:
         return f"M{place % self.width * self.side} {place // self.width * self.side}"
 
     def runs(self, places: Sequence[int]) -> str:
-        """Return the path over cells in their order, one rectangle for those next to each other in a row."""
+        """Return the path over cells in their order, one rectangle for each run side by side in a row; "" for none."""
         ends = [n for n in range(1, len(places)) if places[n] != places[n - 1] + 1 or not places[n] % self.width]
         path = []
         for start, end in zip([0, *ends], [*ends, len(places)], strict=True) if places else ():
@@ -50,7 +50,7 @@ class Cells:
         return "".join(path)
 
     def stamped(self, shapes: Mapping[tuple[str, str], Iterable[int]]) -> str:
-        """Return a path for each fill and outline, at all cells where it stands."""
+        """Return one path for each fill and outline, the outline repeated at each of its cells."""
         return "".join(
             f'<path fill="{fill}" d="{"".join(self.corner(place) + outline for place in places)}"/>'
             for (fill, outline), places in shapes.items()

@@ -85,7 +85,7 @@ class Actions:
             self.stop = self.tags.stop
 
     def read(self, text: str) -> tuple[Parsed, tuple[Wish, ...]]:
-        r"""Return a turn as a typed action, and the calls in it. Never raises, and linear in the text's length.
+        r"""Return a turn as a typed action, and its calls, () for none; in any protocol <answer> answers. Never raises.
 
         `<answer>...</answer>` is an answer in both styles; in `json` it counts where it stands before any call, and so does
         a `\boxed{...}` in a turn without a call.
@@ -112,7 +112,7 @@ class Actions:
         return parsed, tuple(self._parse_call(one, place) for place, one in enumerate(parsed.calls[:_MOST_READ]))
 
     def _parse_call(self, call: ToolCall, place: int) -> Wish:
-        """Return a native call as a wish; its problem is told where arguments are wrong or the turn has too many."""
+        """Return a native call as a wish, with a problem for an unknown tool, wrong arguments or one call too many."""
         if place >= MOST_CALLS:
             return Wish(call, problem=f"a turn has at most {MOST_CALLS} calls")
         checked = self._toolkit.execute(call)
@@ -125,7 +125,7 @@ class Actions:
         return Wish(call, text.strip(), arguments.get("page", 1))
 
     def rendered(self, name: str, text: str) -> str:
-        """Return the text that makes a call: what scripted agents write."""
+        """Return the text that makes a call of a tool with one argument, in this parser's protocol."""
         if self.protocol == "json":
             arguments = json.dumps({_ARGUMENT[name]: text}, ensure_ascii=False)
             return _CALLS.render([ToolCall("call_0", name, arguments)])
@@ -133,7 +133,7 @@ class Actions:
 
 
 def _parse_tag(call: ToolCall) -> Wish:
-    """Return a tag's call as a wish: a program for python; browse reads a page number at its end."""
+    """Return a tag's call as a wish: python's text as a program, a `[page N]` at browse's end as its page number."""
     text = json.loads(call.arguments)[_ARGUMENT[call.name]]
     if call.name == PYTHON:
         return Wish(call, program(text))

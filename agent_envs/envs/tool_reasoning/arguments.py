@@ -25,7 +25,7 @@ def check_names(**names: str) -> None:
 
 
 def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ...]:
-    """Return the tools that are offered, in their fixed order; UsageError for an unknown one.
+    """Return the tools offered, in their fixed order (`auto`: python alone unless searchable); UsageError for unknown ones.
 
     Args:
         tools: their names; `auto` leaves search and browse out where there is nothing to search.
@@ -46,7 +46,7 @@ def texts(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def levels_of(levels: Any) -> tuple[int | str, ...]:
-    """Return a list of levels, numbers or names, as a tuple; UsageError for anything else."""
+    """Return a list of levels, whole numbers or names, as a tuple; UsageError for anything else."""
     fits = isinstance(levels, Sequence) and not isinstance(levels, str)
     if not fits or any(isinstance(one, bool) or not isinstance(one, int | str) for one in levels):
         raise UsageError(f"{_OWNER}: levels={levels!r}; give a list of numbers or names, such as [1, 2]")
@@ -61,7 +61,7 @@ def hosts(value: Any) -> tuple[str, ...]:
 
 
 def check_retriever(name: str) -> None:
-    """Refuse what is neither a retriever nor a search of the web."""
+    """Raise UsageError for what is neither a retriever, nor a server, nor a search of the web."""
     if is_outside(name) or is_retriever(name):
         return
     forms = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
@@ -69,7 +69,7 @@ def check_retriever(name: str) -> None:
 
 
 def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here: bool) -> str:
-    """Resolve the argument `browse`: `corpus`, `web`, or "" where it is not offered.
+    """Resolve `browse`: "corpus", "web", or "" where it is not offered; UsageError where search or browse find nothing.
 
     Args:
         browse: the argument.

@@ -52,7 +52,7 @@ class Calls:
     def carried_out(
         self, episode: Episode, wishes: Sequence[Wish], toolbox: Toolbox, last: bool
     ) -> tuple[ToolReasoningState, list[ToolResult]]:
-        """Return the state after the calls of a turn, and what each of them brings; one that is refused changes nothing.
+        """Return the state after a turn's calls, and each one's result; one refused, or in the last turn, is an error alone.
 
         Raises EnvFault: an outside service or the sandbox failed.
         """
@@ -82,7 +82,7 @@ class Calls:
         return state, results
 
     def _problem(self, state: ToolReasoningState, wish: Wish) -> str:
-        """Return why a call cannot be carried out: unreadable, empty, or beyond its tool's limit; "" where it can."""
+        """Return the reason against carrying out a call: its problem, empty, or its tool used up; "" where there is none."""
         if wish.problem or not wish.text:
             return wish.problem or "it is empty"
         name = wish.call.name
@@ -92,7 +92,7 @@ class Calls:
         )
 
     def _open_page(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
-        """Open a document of the corpus or the web, and return the page as a result; an error where there is none."""
+        """Return the page of a document of the corpus or the web, summed up by a reader if any; an error result without one."""
         web = self.bounds.browse == "web"
         document = toolbox.fetched(_without_brackets(wish.text)) if web else self._document(task, wish.text)
         if not isinstance(document, observations.Document):
@@ -105,7 +105,7 @@ class Calls:
         )
 
     def _document(self, task: Task, name: str) -> observations.Document | str:
-        """Return the corpus document of an ID or title, also in the brackets in which it is shown; else a text of the error."""
+        """Return the corpus document of an ID or title, also in brackets; a text on the error where there is none."""
         corpus = self._source.corpus(task)
         assert corpus is not None, "the arguments made sure of it"
         for title in dict.fromkeys((name, _without_brackets(name))):
@@ -117,12 +117,12 @@ class Calls:
 
 
 def _without_brackets(name: str) -> str:
-    """Return an ID as it is, where it was copied with the brackets in which it is shown."""
+    """Return an ID without the brackets in which it is shown; unchanged without them."""
     return name[1:-1].strip() if name[:1] == "[" and name[-1:] == "]" else name
 
 
 def search_pages(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str) -> tuple[str, tuple[str, ...]]:
-    """Search with a query; return the hits as text, and the IDs of the pages."""
+    """Return the hits of a query as text, and the IDs of the pages; no search is counted."""
     hidden = task.hidden
     support = hidden.support if isinstance(hidden, ToolReasoningScenario) else ()
     hits = toolbox.search(query, top_k, support, key)
@@ -130,7 +130,7 @@ def search_pages(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str)
 
 
 def as_messages(results: Sequence[ToolResult], protocol: str) -> list[Message]:
-    """Return results as the policy reads them: a tool message a call, or a frame of tags."""
+    """Return results as the policy reads them: for "json" a tool message each, else a user's frame of tags each."""
     if protocol == "json":
         return [Message("tool", result.content, "tool", (), result.call_id) for result in results]
     return [Message("user", observations.framed(result.content), "tool") for result in results]

@@ -60,7 +60,7 @@ class ToolReasoningScenario:
 
 
 def labels_of(task: Task) -> dict[str, str]:
-    """Return the strata of a task that reports tell apart: its source, and subject, level and needs where they are known."""
+    """Return a task's strata (source, subject, level, needs), empty ones left out; {} for another family's task."""
     data = task.data
     if not isinstance(data, ToolReasoningData):
         return {}

@@ -207,7 +207,7 @@ class ToolReasoning(TurnEnv):
         self._toolbox: tuple[str, Recording | None, Toolbox] | None = None
 
     def _fill_prompt(self, protocol: str, sandbox: str) -> tuple[str, str]:
-        """Return the prompt before and after the question: lines that begin with @TOOL stand where it is offered."""
+        """Return the prompt before and after the question; a line marked @TOOL stays only where that tool is offered."""
         lines = []
         for line in _PROMPTS[protocol].strip().splitlines():
             tool, _, rest = line.partition(" ")
@@ -272,7 +272,7 @@ class ToolReasoning(TurnEnv):
 
     @property
     def live_service(self) -> str:
-        """The outside service that the next turn may call; "" where all is on this machine, or replayed."""
+        """The outside service that the next turn may call: a search first, then web or reader; "" for none, or in a replay."""
         if self.services.replayed:
             return ""
         settings = self._settings
@@ -284,7 +284,7 @@ class ToolReasoning(TurnEnv):
         return settings.reader.name if place and settings.reader is not None else ""
 
     def toolbox(self, task: Task) -> Toolbox:
-        """Return the retriever, page reader and sandbox behind a task's tools, made anew if corpus or recording changed."""
+        """Return the retriever, page reader and sandbox of a task's tools, kept until corpus or recording changes."""
         corpus, recording = self.source.corpus(task), self.services.recording
         digest = "" if corpus is None else corpus.digest
         cache_entry = self._toolbox
@@ -295,7 +295,7 @@ class ToolReasoning(TurnEnv):
 
 
 def first_look(env: TurnEnv) -> tuple[Message, ...]:
-    """Return the hits for the question itself, where search is offered, for a policy without a free turn."""
+    """Return a message with the hits for the question itself, for a policy without a free turn; () without search."""
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
     if SEARCH not in core.offered:

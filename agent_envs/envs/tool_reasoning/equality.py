@@ -50,7 +50,7 @@ Equality = Callable[[str, Sequence[str]], bool]  # whether an answer is one of t
 
 
 def make_equality(name: str, *, recording: Recording | None = None) -> Equality:
-    """Return a way to compare answers: `exact`, or `math_verify`, whose verdicts are recorded or replayed.
+    """Return a way to compare answers: `exact`, or `math_verify`, its verdicts recorded or replayed; UsageError for others.
 
     A replay of `math_verify` needs neither the package nor bubblewrap.
 
@@ -93,7 +93,7 @@ class MathVerifyEquality:
         return any(self._ask(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))
 
     def _ask(self, answer: str, golds: list[str]) -> bool:
-        """Return math-verify's verdict, recorded or replayed; raises EnvFault where it is malformed."""
+        """Return math-verify's verdict, recorded or replayed; EnvFault where it is malformed."""
         verdict = self._port.call({"version": VERSION, "answer": answer, "golds": golds}, CallSite(""))
         try:
             equal, flag = verdict["equal"], verdict["flag"]
@@ -105,7 +105,7 @@ class MathVerifyEquality:
 
 
 def _compare(request: Any, seconds: float) -> dict[str, Any]:
-    """Compare in a fresh session; a failed one is unequal. `ascii` makes a literal of any text, and so it is never code.
+    """Compare in a fresh sandbox: {"equal", "flag"}; a failed comparison is unequal, its flag the status, or "odd".
 
     Beside the verdict, a record has a flag where none was found: the sandbox's status, or `odd` for another value than one.
     """
@@ -117,7 +117,7 @@ def _compare(request: Any, seconds: float) -> dict[str, Any]:
 
 
 def _check_package() -> None:
-    """Raise an error unless the package is installed in its version. It is looked for, and not imported."""
+    """Raise MissingExtra unless math-verify is installed, UsageError in another version; it is not imported."""
     try:
         installed = version(PACKAGE)
     except PackageNotFoundError as error:

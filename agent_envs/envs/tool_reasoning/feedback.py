@@ -56,11 +56,11 @@ class FeedbackContext:
 
     @property
     def calculates(self) -> bool:
-        """Whether the question asks for more than facts."""
+        """Whether programs are offered and the question names nothing, or has letters for numbers."""
         return self.may_run and (not _NAME.search(self.question[:3_000]) or bool(_LETTER.search(self.question)))
 
     def onward(self) -> str:
-        """Return a name on the page that was looked up last, from the sentence nearest to the question; "" for none."""
+        """Return the last unsearched name of the sentence nearest to the question, on pages of the last query; "" for none."""
         question_words = set(_WORD.findall(self.question.lower()))
         best, onward = 0, ""
         for title, text in self.pages[-3:]:
@@ -79,7 +79,7 @@ class FeedbackContext:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return a hint by mode and quality: the next step, what to look up or run, or misleading advice."""
+    """Return a hint: the next step (good exploit), how far the work is (good), or misleading advice."""
     talk = FeedbackContext(messages)
     if mode == "exploit" and quality == "good":
         return _next(talk)
@@ -92,7 +92,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(talk: FeedbackContext) -> Hint:
-    """Return the next step: mend a failed program, answer with its output, look up a name, or run a program."""
+    """Return the next step: mend a failed program, answer with the output, look a name up, go onward, run or read."""
     if talk.output and _FAILED.search(talk.output):
         return "mend", {}
     if talk.output:

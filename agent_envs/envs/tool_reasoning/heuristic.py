@@ -32,7 +32,7 @@ _WORD = re.compile(r"[a-z]{4}")  # how words begin, so that "found" and "founded
 
 
 def search_and_guess(request: Request) -> str:
-    """Return a program, a search for the next name, or the answer."""
+    """Return a program, a search for the next name, or (and with a prefill) the answer: the output or a guess."""
     talk = FeedbackContext([
         Message(row["role"], str(row["content"]), "policy" if row["role"] == "assistant" else "tool")
         for row in request.messages
@@ -47,14 +47,14 @@ def search_and_guess(request: Request) -> str:
 
 
 def _program(question: str) -> str:
-    """Return a program that may answer a question, "" where none comes to mind."""
+    """Return a program for a polynomial or another known form of question; "" for any other."""
     if match := _POLYNOMIAL.search(question):
         return f"x = {match[2]}\nprint({re.sub(r'(?<=[0-9])x', '*x', match[1]).replace('^', '**')})"
     return next((code.format(*hit.groups()) for form, code in _PROGRAMS.items() if (hit := form.search(question))), "")
 
 
 def _guess(talk: FeedbackContext) -> str:
-    """Return a number from the sentence that shares most with the question."""
+    """Return the first number (year, if one is asked for) of the page sentence nearest to the question; UNKNOWN for none."""
     pattern = _YEAR if re.search(r"\byear\b|^When\b", talk.question) else _AMOUNT
     question_words, best, guess = set(_WORD.findall(talk.question.lower())), 0, UNKNOWN
     for sentence in (sentence for _, text in talk.pages for sentence in text.split(". ")):

@@ -36,7 +36,7 @@ class DocumentPage:
 
 
 def corpus_document(corpus: Corpus, doc_id: str, links: Callable[[str], Sequence[tuple[str, str]]]) -> Document:
-    """Return a document of a corpus; neighbouring passages of one title are its sections, a passage alone has none.
+    """Return a document of a corpus, neighbours of its title joined as sections, with links; KeyError without the ID.
 
     Raises KeyError: no passage has that ID.
     """
@@ -56,7 +56,7 @@ def corpus_document(corpus: Corpus, doc_id: str, links: Callable[[str], Sequence
 
 
 def page_of(document: Document, number: int, tokens: int) -> DocumentPage | None:
-    """Return a page of a document, None where it has no such page; pages end at white space where there is some."""
+    """Return page `number` (from 1) of a document, or None; pages end at white space in their second half, if any."""
     size = tokens * TOKEN_CHARACTERS
     starts = [0]
     while len(document.text) - starts[-1] > size:
@@ -84,7 +84,7 @@ def framed(body: str) -> str:
 
 
 def pages_found(hits: Sequence[Hit]) -> str:
-    """Write the hits of a search: ID, title and extract of each page."""
+    """Write a search's hits, numbered: ID, title and extract of each page; NOTHING_FOUND where there are none."""
     rows = (
         f"Page {number} [{hit.passage.id}] {hit.passage.title}\n{cut(hit.passage.text, EXTRACT)}"
         for number, hit in enumerate(hits, start=1)
@@ -100,7 +100,7 @@ def page_shown(page: DocumentPage) -> str:
 
 
 def output(result: ExecResult, limit: int) -> str:
-    """Write the result of a program: what it printed, the value of its last expression, and its error."""
+    """Write a program's result: output, last value and error, each cut, and notes; SILENT where it has none of them."""
     parts = [cut(result.stdout.rstrip("\n"), limit), cut(result.value, limit), cut(result.error, limit)]
     lines = [part for part in parts if part]
     if result.status not in LASTING and not result.session_lost:
@@ -111,5 +111,5 @@ def output(result: ExecResult, limit: int) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return a text, cut at a number of characters, and saying so."""
+    """Return a text cut at a number of characters, and saying so; unchanged where it is no longer."""
     return text if len(text) <= limit else f"{text[:limit]} [cut: {len(text) - limit} of {len(text)} characters]"

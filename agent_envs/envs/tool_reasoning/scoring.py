@@ -42,7 +42,7 @@ def _within_length(text: str) -> str:
 
 
 def worked_out(answer: str, golds: Sequence[str]) -> bool:
-    """Return whether a right answer is no calculation that is left to the judge: 954, 0.75, 3/4 or 1 1/2, but not 2*477.
+    """Return whether a right answer is a number worked out (954, 0.75, 3/4, 1 1/2), no formula; True without rational golds.
 
     Where no gold is a rational number, any is.
     """
@@ -76,7 +76,7 @@ def used(trajectory: Trajectory, name: str) -> int:
 
 
 def sound_format(trajectory: Trajectory) -> bool:
-    r"""Return whether it ended by an answer in a `\boxed{...}`, every other turn called tools, and think tags pair up."""
+    r"""Return whether the last turn is an answer in `\boxed{...}`, all before called tools, and think tags pair up."""
     *before, last = trajectory.turns
     if not isinstance(last.parsed, Answer) or boxed(last.parsed.text) is None:
         return False
@@ -86,7 +86,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def make_reward(name: str) -> RewardSpec:
-    """Return a reward spec: hierarchical (ours or as released), or one term of accuracy, em or f1."""
+    """Return a reward: `hierarchical`, `hierarchical_released`, `accuracy`, `em` or `f1`; UsageError for others."""
     if name in ("hierarchical", "hierarchical_released"):
         released = name != "hierarchical"
         measure = "word overlap of the box with a gold answer" if released else "1 for a right answer"
@@ -113,7 +113,7 @@ def make_reward(name: str) -> RewardSpec:
 
 
 def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float]:
-    """Return format, accuracy and bonus of the newest turn, of Equation 8 or of the release."""
+    """Return (format, accuracy, bonus) of an ended episode, by Equation 8 or `released`; zeros while it lasts."""
     if not outcome_of(trajectory):
         return 0.0, 0.0, 0.0
     if not (_released_format(trajectory) if released else sound_format(trajectory)):
@@ -129,7 +129,7 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
 
 
 def _released_format(trajectory: Trajectory) -> bool:
-    r"""Check the release's format: think tags in pairs, at least one; one answer, with `\boxed{` in it; calls answered."""
+    r"""Return whether the released format holds: paired think tags, one answer with `\boxed{` in it, all turns answered."""
     text = _policy_text(trajectory)
     pairs = text.count("<think>")
     if not pairs or pairs != text.count("</think>"):
@@ -175,7 +175,7 @@ def _overlap(trajectory: Trajectory) -> float:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return the metrics beside success: the outcome, the use of both tools, calls of each, and programs that failed."""
+    """Return the outcome's flags, format, use of both tools, calls of each, and programs that failed."""
     answer, outcome = _answer(trajectory), outcome_of(trajectory)
     abstained = answer is not None and says_unknown(answer)
     counts = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}

@@ -26,7 +26,7 @@ UNKNOWN = "unknown"
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the next search of the task's chain, then its program, then the answer as far as the tools have given it."""
+    """Return the chain's next search, then its program, then the answer, UNKNOWN where the tools have not given it."""
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
     refuse_live_service(core)
@@ -71,7 +71,7 @@ def _call_texts(episode: Episode) -> set[str]:
 
 
 def _last_print(episode: Episode, code: str) -> str:
-    """Return the output of the task's own program, "" where it has not run."""
+    """Return the output of the task's own program; "" where it has not run without error."""
     for turn in episode.turns:
         calls = turn.parsed.calls if isinstance(turn.parsed, Call) else ()
         for call, result in zip(calls, turn.results, strict=False):
@@ -82,7 +82,7 @@ def _last_print(episode: Episode, code: str) -> str:
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:
-    """Return a call of a random tool, or an answer: words, IDs and numbers of what was shown."""
+    """Return a call of a random tool with words, IDs or numbers shown, or an answer of such words."""
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
     episode = core.episode

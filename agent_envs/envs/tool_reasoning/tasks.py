@@ -69,7 +69,7 @@ class FileSource(Uncopied):
         return len(self._rows[split])
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index or id; raises KeyError where there is none."""
+        """Return a task by index or id; KeyError where there is none. "?" is added but in sets of reasoning."""
         rows = self._rows[split]
         if isinstance(key, str):
             key = self._places[split][key]
@@ -102,7 +102,7 @@ class FileSource(Uncopied):
         return self._corpus
 
     def links(self, task: Task, doc_id: str) -> tuple[Link, ...]:
-        """Return no link of a passage, as those of files have none; KeyError for an unknown passage."""
+        """Return (), as passages of files have no links; KeyError for an unknown passage, or without a corpus."""
         if self._corpus is None:
             raise KeyError(doc_id)
         self._corpus.row(doc_id)
@@ -118,7 +118,7 @@ def make_source(
     path: str = "",
     world: Mapping[str, Any] | None = None,
 ) -> ReasoningSource:
-    """Return the source of a name: generated problems of math_world, or a published set or file of it.
+    """Return the source of math_world or a published set; UsageError for arguments without meaning, DataMissing.
 
     Args:
         tasks: one of `TASKS`.
@@ -152,7 +152,7 @@ _State = tuple[tuple[str, str, int, int], ...]
 
 
 def _files(tasks: str, path: str) -> _State:
-    """Return split, path, size and time of change of the files that a source is read from.
+    """Return (split, path, size, time of change) of a source's files, -1 for one that is gone; DataMissing for none.
 
     Raises DataMissing: there is none.
     """
@@ -173,7 +173,7 @@ def _files(tasks: str, path: str) -> _State:
 
 @lru_cache(maxsize=16)
 def _file_source(name: str, corpus: FileCorpus | None, levels: tuple[str, ...], path: str, files: _State) -> FileSource:
-    """Make a source once for each state of its files, with the rows of these levels; UsageError if there are none."""
+    """Make a source, cached by its files' state, with the rows of these levels (all if none); UsageError if none remain."""
     rows: dict[str, tuple[Question, ...]] = {}
     for split in dict.fromkeys(split for split, *_ in files):
         file = next(Path(place) for part, place, *_ in files if part == split)

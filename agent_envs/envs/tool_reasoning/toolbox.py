@@ -93,14 +93,14 @@ class Toolbox:
         return self._built.retriever.search(query, top_k, support=support, seed=key)
 
     def fetched(self, url: str) -> Document | str:
-        """Return a page of the web, or why it could not be opened; raises EnvFault where our own way into the web failed."""
+        """Return a page of the web, or why it could not be opened; EnvFault where our own way into the web failed."""
         page = self._pages.read(url)
         if page.error:
             return page.error
         return Document(page.url, page.title, page.text, page.links)
 
     def read(self, page: DocumentPage, question: str, site: CallSite) -> DocumentPage:
-        """Return a page as the reader sums it up; as it is where there is no reader. Raises EnvFault: the reader failed."""
+        """Return a page as the reader sums it up, without links; unchanged without a reader. EnvFault where it fails."""
         if self._reader is None:
             return page
         links = [f"{title} [{target}]" for title, target in page.links]
@@ -113,7 +113,7 @@ class Toolbox:
         return DocumentPage(page.id, page.title, reply.text.strip()[:_SUMMARY_CHARACTERS], page.number, page.count)
 
     def run(self, cells: tuple[SandboxCell, ...], code: str) -> tuple[ExecResult, str, tuple[SandboxCell, ...]]:
-        """Run a program behind those that ran before; return its result, the sandbox with its version, and all that ran.
+        """Run a program behind earlier cells; return its result, the sandbox's version, and all cells. EnvFault on failure.
 
         Raises EnvFault: the sandbox failed, or a recording holds something else.
         """

@@ -15,7 +15,7 @@ _MAX_CHOICE = MAX_BITS  # C(n, k) has at most n bits
 
 
 def natural_log(value: Quotient, budget: StepBudget) -> Quotient:
-    """Return ln: of powers of primes and e as a sum over the primes; raises Unreadable where the value is zero."""
+    """Return ln: of powers of primes and e a sum over the primes, of any other an opaque value; raises Unreadable for zero."""
     if not value.above.terms:
         raise Unreadable
     monomial, factor = value.above.terms[0]
@@ -39,7 +39,7 @@ def logarithm(value: Quotient, base: Quotient, budget: StepBudget) -> Quotient:
 
 
 def absolute(value: Quotient, budget: StepBudget) -> Quotient:
-    """Return |value|; the sign of an expression does not matter."""
+    """Return |value|: zero or a positive term without its sign, anything else opaque, alike for a value and its negative."""
     if not value.above.terms:
         return value
     signless = negative(value) if value.above.terms[0][1] < 0 else value
@@ -64,7 +64,7 @@ def factorial_of(value: Quotient, budget: StepBudget) -> Quotient:
 
 
 def choose(above: Quotient, below: Quotient, budget: StepBudget) -> Quotient:
-    """Return the binomial coefficient of whole numbers up to a limit; of any others, an opaque one."""
+    """Return the binomial coefficient of whole numbers >= 0 up to a limit; of any others, an opaque one."""
     size, count = rational_value(above), rational_value(below)
     for exact in (size, count):
         if exact is None or exact.denominator != 1 or not 0 <= exact <= _MAX_CHOICE:
@@ -75,7 +75,7 @@ def choose(above: Quotient, below: Quotient, budget: StepBudget) -> Quotient:
 
 
 def call(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotient:
-    """Return a function of values, opaque unless it is one of one argument that is written out, such as the power of `exp`.
+    """Return a one-argument function's value, else an opaque one; Unreadable if a one-argument one has another number of them.
 
     Raises:
         Unreadable: that many arguments do not fit the function.

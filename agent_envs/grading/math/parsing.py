@@ -54,7 +54,7 @@ class TokenReader:
         return self.here().text in texts and self.here().kind in ("sign", "command")
 
     def take(self, text: str) -> bool:
-        """Step over a sign or command if it stands here."""
+        """Step over a sign or command and return True; False, and no step, where it does not stand here."""
         is_here = self.at(text)
         self.place += is_here
         return is_here
@@ -65,7 +65,7 @@ class TokenReader:
             raise Unreadable
 
     def signs(self) -> int:
-        """Read any number of + and -; return 1 or -1, and 0 if there is none."""
+        """Read any number of + and -; return 1, or -1 for an odd count of -, and 0 if there is none."""
         sign = 0
         while self.at("+", "-"):
             sign = (sign or 1) * (-1 if self.here().text == "-" else 1)
@@ -73,14 +73,14 @@ class TokenReader:
         return sign
 
     def deeper(self) -> None:
-        """Enter a nested level; raises Exhausted where the levels are too many."""
+        """Enter a nested level, spending a step; raises Exhausted where the levels, or the steps, are too many."""
         self.depth += 1
         self.budget.spend()
         if self.depth > MAX_DEPTH:
             raise Exhausted
 
     def joins(self) -> bool:
-        """Return whether an operand stands here that multiplies what was read before it.
+        """Return whether an operand to multiply stands here; Unreadable for number after number or a word apart.
 
         Raises:
             Unreadable: it is a number after a number, or a word that stands apart.
@@ -100,7 +100,7 @@ class _ExpressionParser(TokenReader):
     """Reads an expression: terms, their factors, and the operands of these."""
 
     def expression(self) -> Quotient:
-        """Read terms with + and - between them."""
+        """Read at least one term, then more with + and - between them, and return their sum."""
         self.deeper()
         total = whole(0)
         sign = self.signs() or 1
@@ -111,7 +111,7 @@ class _ExpressionParser(TokenReader):
         return total
 
     def _term(self) -> Quotient:
-        """Parse factors and their products and quotients; factors side by side are multiplied."""
+        """Parse factors from left to right, multiplied where they stand side by side or at *, divided at /."""
         value = self.factor()
         while True:
             if self.at("*", "/"):
@@ -125,7 +125,7 @@ class _ExpressionParser(TokenReader):
                 return value
 
     def factor(self) -> Quotient:
-        """Read an operand with its factorials, degrees and powers; a double factorial is Unreadable."""
+        """Read an operand with its factorials, degrees and powers behind it, in order; a double factorial is Unreadable."""
         value = self.operand(mixed=True)
         while True:
             if self.take("!"):
@@ -140,7 +140,7 @@ class _ExpressionParser(TokenReader):
                 return value
 
     def exponent(self) -> Quotient:
-        """Read the exponent behind a ^, with its sign; towers are read from the right."""
+        """Read ^ and the signed exponent behind it, towers from the right; Unreadable where no ^ stands here."""
         self.expect("^")
         self.deeper()
         sign = self.signs()
@@ -151,7 +151,7 @@ class _ExpressionParser(TokenReader):
         return negative(value) if sign < 0 else value
 
     def _takes_degree(self) -> bool:
-        r"""Step over `^\circ`, in braces or not."""
+        r"""Step over a degree sign, ^ and \circ, in braces or not, and return True; False, and no step, where there is none."""
         for shape in (["^", "circ"], ["^", "{", "circ", "}"]):
             if [token.text for token in self.tokens[self.place : self.place + len(shape)]] == shape:
                 self.place += len(shape)
@@ -194,7 +194,7 @@ class _ExpressionParser(TokenReader):
         return value
 
     def _proper_fraction(self) -> Quotient:
-        """Read the fraction of a mixed number; zero if none stands here."""
+        """Read the proper fraction behind a mixed number's whole part; zero, and nothing read, where none stands here."""
         ahead = self.tokens[self.place : self.place + 7]
         shape = tuple("N" if token.kind == "number" and token.text.isdigit() else token.text for token in ahead)
         length = next((len(proper) for proper in _PROPER if shape[: len(proper)] == proper), 0)
@@ -207,7 +207,7 @@ class _ExpressionParser(TokenReader):
         return whole(Fraction(int(digits[0]), int(digits[1])))
 
     def _word(self, token: Token) -> Quotient:
-        """Read a word that is a number, or one in a formula as the product of its letters; words of prose are Unreadable."""
+        """Read a number word, or a word in a formula as the product of its letters; words of prose are Unreadable."""
         lower = token.text.lower()
         if lower in MULTIPLES:
             self.place += 1
@@ -219,7 +219,7 @@ class _ExpressionParser(TokenReader):
         return self._name(token.text[0])
 
     def _name(self, text: str) -> Quotient:
-        """Read a name with its subscript and primes; a number right behind a letter is a subscript."""
+        """Read a name with its subscripts and primes, to a symbol; a number right behind a letter is a subscript."""
         letter = self.here().kind == "letter"
         self.place += 1
         here = self.here()
@@ -280,7 +280,7 @@ class _ExpressionParser(TokenReader):
         raise Unreadable
 
     def _argument(self) -> Quotient:
-        """Read the argument of a TeX command: a group, one digit or one operand."""
+        """Read the argument of a TeX command: a group, the first digit of a number (its rest stays), or one operand."""
         token = self.here()
         if token.kind == "number" and token.text.isdigit() and len(token.text) > 1:
             rest = token.text[1:]
@@ -289,7 +289,7 @@ class _ExpressionParser(TokenReader):
         return self.operand()
 
     def _root(self) -> Quotient:
-        """Parse a root with an optional index in square brackets."""
+        """Parse a root with an optional index in square brackets; a square root without one."""
         index = whole(2)
         if self.take("["):
             index = self.expression()
@@ -297,7 +297,7 @@ class _ExpressionParser(TokenReader):
         return power(self.operand(), inverse(index, self.budget), self.budget)
 
     def _function(self, text: str) -> Quotient:
-        """Parse a function with its powers, base (of a log alone) and arguments; a sine to the power -1 is the arcsine."""
+        """Parse a function with its powers, base (of a log, else Unreadable) and arguments; sin^{-1} is the arcsine."""
         base = exponent = None
         while self.at("^", "_"):
             if self.take("_"):
@@ -337,7 +337,7 @@ INFINITY = symbol_value("infinity")
 
 
 def read_expression(tokens: list[Token], budget: StepBudget) -> Quotient:
-    """Return the value of an expression; infinity only where it stands alone.
+    """Return the value of an expression; infinity only alone, with a sign or not. Unreadable if more follows, or Exhausted.
 
     Raises:
         Unreadable: the tokens are no expression; Exhausted where it would cost too much.

@@ -37,7 +37,7 @@ class Atom:
 
     @property
     def positive(self) -> bool:
-        """Whether it is known to be a positive real number."""
+        """Whether it is known to be a positive real number: a prime, or one of the named constants."""
         return self.kind == "prime" or self.key in CONSTANT_NAMES
 
 
@@ -53,7 +53,7 @@ class Sum:
 
     @property
     def key(self) -> str:
-        """A text that only this sum has."""
+        """The text by which sums are compared and sorted: equal for equal sums alone; "0" without terms."""
         if not self.terms:
             return "0"
         return "+".join(
@@ -76,7 +76,7 @@ IMAGINARY = Atom("#i", "unit")
 
 
 def number(value: Fraction | int) -> Sum:
-    """Return a rational number as a sum."""
+    """Return a rational number as a sum; ZERO, without terms, for 0."""
     return Sum((((), Fraction(value)),)) if value else ZERO
 
 
@@ -98,7 +98,7 @@ def compound(base: Sum, budget: StepBudget) -> Atom:
 
 
 def rational(total: Sum) -> Fraction | None:
-    """Return the value of a sum that is a rational number; None for any other."""
+    """Return the value of a sum that is a rational number (0 without terms); None for any other."""
     if not total.terms:
         return Fraction(0)
     monomial, value = total.terms[0]
@@ -111,7 +111,7 @@ def bits(value: Fraction) -> int:
 
 
 def add(left: Sum, right: Sum, budget: StepBudget, factor: int = 1) -> Sum:
-    """Return `left + factor * right`."""
+    """Return `left + factor * right`, without terms that cancel; Exhausted if a number grows too large."""
     coefficients = dict(left.terms)
     budget.spend(len(left.terms) + len(right.terms))
     for monomial, value in right.terms:
@@ -120,7 +120,7 @@ def add(left: Sum, right: Sum, budget: StepBudget, factor: int = 1) -> Sum:
 
 
 def multiply(left: Sum, right: Sum, budget: StepBudget) -> Sum:
-    """Return the product, multiplied out."""
+    """Return the product, multiplied out, powers of atoms settled; Exhausted if a number grows too large."""
     if left == ONE or right == ONE:
         return left if right == ONE else right
     coefficients: dict[Monomial, Fraction] = {}
@@ -136,7 +136,7 @@ def multiply(left: Sum, right: Sum, budget: StepBudget) -> Sum:
 
 
 def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: StepBudget) -> Sum:
-    """Return a coefficient times powers of atoms, in which an atom may occur several times."""
+    """Return a coefficient times powers of atoms, one atom's powers added up, settled and, where small, multiplied out."""
     exponents: dict[Atom, Fraction] = {}
     for atom, power in powers:
         exponents[atom] = exponents.get(atom, Fraction(0)) + power
@@ -157,7 +157,7 @@ def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: St
 
 
 def raised(total: Sum, power: int, budget: StepBudget) -> Sum:
-    """Return a sum to a power >= 0 for which `expands` holds."""
+    """Return a sum to a power >= 0, multiplied out; meant for powers for which `expands` holds, which is not checked."""
     result = ONE
     while power:
         if power % 2:
@@ -169,7 +169,7 @@ def raised(total: Sum, power: int, budget: StepBudget) -> Sum:
 
 
 def expands(total: Sum, power: int) -> bool:
-    """Return whether a power of a sum is small enough to be multiplied out."""
+    """Return whether a power of a sum is small enough to be multiplied out; False for a negative power."""
     width = max((bits(value) for _, value in total.terms), default=0) + len(total.terms).bit_length()
     if not 0 <= power * width <= MAX_BITS:
         return False

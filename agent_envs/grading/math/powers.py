@@ -21,7 +21,7 @@ _Powers = list[tuple[poly.Atom, Fraction]]
 
 
 def power(base: Quotient, exponent: Quotient, budget: StepBudget) -> Quotient:
-    """Return `base ** exponent`; raises Unreadable for zero to a power that is not positive."""
+    """Return `base ** exponent`, opaque where it cannot be split; Unreadable for zero to a rational power <= 0."""
     value = rational_value(exponent)
     if value is not None:
         return rational_power(base, value, budget)
@@ -39,7 +39,7 @@ def power(base: Quotient, exponent: Quotient, budget: StepBudget) -> Quotient:
 
 
 def rational_power(base: Quotient, exponent: Fraction, budget: StepBudget) -> Quotient:
-    """Return a value to a rational power; raises Unreadable for zero to a power that is not positive."""
+    """Return a value to a rational power, opaque for roots of most quotients; Unreadable for zero to a power <= 0."""
     if exponent < 0:
         return rational_power(inverse(base, budget), -exponent, budget)
     if not base.above.terms:
@@ -57,7 +57,7 @@ def rational_power(base: Quotient, exponent: Fraction, budget: StepBudget) -> Qu
 
 
 def opaque(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotient:
-    """Return a value that is known only by its name and its arguments: sin(x)."""
+    """Return a value known only by its name and its arguments, sin(x); equal for equal names and arguments alone."""
     key = f"{title}({', '.join(value.key for value in values)})"
     budget.spend(1 + len(key) // 16)
     return Quotient(
@@ -87,7 +87,7 @@ def prime_powers(value: int, budget: StepBudget) -> list[tuple[int, int]]:
 
 
 def _whole_power(total: poly.Sum, exponent: int, budget: StepBudget) -> poly.Sum:
-    """Raise a sum to a whole power; it stays a power where the result would be too large."""
+    """Raise a sum to a whole power >= 0; it stays a power of primes or of the sum where the result would be too large."""
     if exponent == 0 or total == poly.ONE:
         return poly.ONE
     if len(total.terms) == 1:
@@ -102,7 +102,7 @@ def _whole_power(total: poly.Sum, exponent: int, budget: StepBudget) -> poly.Sum
 
 
 def _root(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
-    """Return a sum, not zero, to a power that is no whole number."""
+    """Return a sum, not zero, to a power that is no whole number; square roots of two terms are denested where possible."""
     if len(total.terms) > 1:
         plain = _denest(total, budget) if exponent == _HALF else None
         return plain or _of_base(total, exponent, budget)
@@ -128,13 +128,13 @@ def _root(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
 
 
 def positive_term(total: poly.Sum) -> bool:
-    """Return whether a sum is one term that is known to be positive."""
+    """Return whether a sum, not zero, is one term with a positive coefficient and atoms known to be positive."""
     (monomial, value), *more = total.terms
     return not more and value > 0 and all(atom.positive for atom, _ in monomial)
 
 
 def _symbolic_power(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget: StepBudget) -> Quotient:
-    """Return a sum, not zero, to the power `factor * monomial`."""
+    """Return a sum, not zero, to the power `factor * monomial`, power by power; e to the i pi is i squared."""
     if len(total.terms) > 1:
         content, rest = _primitive(total)
         powers = [*_positive_power(content, Fraction(1), budget), (poly.compound(rest, budget), Fraction(1))]
@@ -154,7 +154,7 @@ def _symbolic_power(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, 
 
 
 def _of_base(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
-    """Return a sum of several terms to a power that is not multiplied out."""
+    """Return a sum of several terms to a power that is not multiplied out, its rational content taken out of the base."""
     content, rest = _primitive(total)
     powers = _positive_power(content, exponent, budget)
     if exponent.denominator == 1 and rest.terms[0][1] < 0:
@@ -174,7 +174,7 @@ def _primitive(total: poly.Sum) -> tuple[Fraction, poly.Sum]:
 
 
 def _positive_power(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
-    """Return a positive number to a power, as powers of primes."""
+    """Return a positive number to a power, as powers of primes; denominators' exponents are negative."""
     above = [(poly.prime(base), times_found * exponent) for base, times_found in prime_powers(value.numerator, budget)]
     below = [
         (poly.prime(base), -times_found * exponent) for base, times_found in prime_powers(value.denominator, budget)
@@ -208,7 +208,7 @@ def _denest(total: poly.Sum, budget: StepBudget) -> poly.Sum | None:
 
 
 def _primes(limit: int) -> tuple[int, ...]:
-    """Return the primes below a limit, by the sieve of Eratosthenes."""
+    """Return the primes below a limit, which is at least 1, in rising order."""
     marks = bytearray([1]) * limit
     for value in range(2, isqrt(limit) + 1):
         marks[value * value :: value] = bytes(len(range(value * value, limit, value)))

@@ -26,12 +26,12 @@ def symbol_value(text: str) -> Quotient:
 
 
 def rational_value(value: Quotient) -> Fraction | None:
-    """Return the value if it is a rational number."""
+    """Return the value if it is a rational number; None for any other."""
     return rational(value.above) if value.below == ONE else None
 
 
 def plus(left: Quotient, right: Quotient, budget: StepBudget, factor: int = 1) -> Quotient:
-    """Return `left + factor * right`."""
+    """Return `left + factor * right` in the plainest form."""
     if left.below == right.below:
         return quotient(add_sums(left.above, right.above, budget, factor), left.below, budget)
     one = multiply(left.above, right.below, budget)
@@ -40,7 +40,7 @@ def plus(left: Quotient, right: Quotient, budget: StepBudget, factor: int = 1) -
 
 
 def times(left: Quotient, right: Quotient, budget: StepBudget) -> Quotient:
-    """Return the product."""
+    """Return the product in the plainest form."""
     above = multiply(left.above, right.above, budget)
     if left.below == right.below == ONE:
         return Quotient(above)
@@ -63,7 +63,7 @@ def negative(value: Quotient) -> Quotient:
 
 
 def quotient(above: Sum, below: Sum, budget: StepBudget) -> Quotient:
-    """Return `above / below` in the plainest form; raises Unreadable where `below` is zero."""
+    """Return `above / below` in the plainest form: a sum, a number if proportional, else a quotient; Unreadable for 0 below."""
     if not below.terms:
         raise Unreadable
     if not above.terms or below == ONE:
@@ -79,7 +79,7 @@ def quotient(above: Sum, below: Sum, budget: StepBudget) -> Quotient:
 
 
 def _conjugate(above: Sum, below: Sum, budget: StepBudget) -> tuple[Sum, Sum]:
-    """Free a constant below the line of square roots and i: (a + b r)(a - b r) = a^2 - b^2 r^2; others stay as they are."""
+    """Free a constant sum below the line of square roots and i, by (a + b r)(a - b r); return other quotients unchanged."""
     if len(below.terms) == 1 or any(atom.kind not in ("prime", "unit") for atom in below.atoms()):
         return above, below
     for atom in below.atoms():
@@ -91,7 +91,7 @@ def _conjugate(above: Sum, below: Sum, budget: StepBudget) -> tuple[Sum, Sum]:
 
 
 def _ratio(above: Sum, below: Sum) -> Fraction | None:
-    """Return the rational number that one sum is of the other, if it is one."""
+    """Return the rational number that `above` is times `below`, term by term; None if it is none."""
     if len(above.terms) != len(below.terms):
         return None
     ratio = above.terms[0][1] / below.terms[0][1]

@@ -58,7 +58,7 @@ def unit_begin(tokens: list[Token]) -> int:
 
 
 def _without_unit(tokens: list[Token], cut: int) -> int:
-    """Return the index at which the last unit begins; `cut` if there is none."""
+    """Return the index at which the last unit, degree, money or per cent sign before `cut` begins; `cut` if there is none."""
     texts = [token.text for token in tokens[max(0, cut - 5) : cut]]
     last = tokens[cut - 1]
     if last.text in _SIGNS:
@@ -82,7 +82,7 @@ def _degree(texts: list[str]) -> int:
 
 
 def _power(texts: list[str]) -> int:
-    """Return the number of tokens of a unit's power at the end; 0 without one."""
+    """Return the number of tokens of a unit's power (square or cube) at the end, 2 or 4 in braces; 0 without one."""
     if len(texts) > 2 and texts[-2] == "^" and texts[-1] in ("2", "3"):
         return 2
     if len(texts) > 4 and texts[-4:-2] == ["^", "{"] and texts[-1] == "}" and texts[-2] in ("2", "3"):
@@ -91,7 +91,7 @@ def _power(texts: list[str]) -> int:
 
 
 def _is_unit(tokens: list[Token], place: int) -> bool:
-    """Check whether the token is a unit, as words behind a number are; words that change the value are not."""
+    """Return whether the token is a unit; never a number, sign, multiple or kept word, nor a word that changes the value."""
     token = tokens[place]
     lower = token.text.lower()
     stem, after = lower.removesuffix("s"), tokens[place + 1].text.lower() if place + 1 < len(tokens) else ""
@@ -129,7 +129,7 @@ def check_brackets(tokens: list[Token]) -> None:
 
 
 def split(tokens: list[Token], separates: Callable[[Token], bool]) -> tuple[list[list[Token]], list[str]]:
-    """Return the parts between separators outside brackets, and the separators."""
+    """Return the parts between separators outside brackets, empty ones too, and the separators' texts."""
     parts: list[list[Token]] = [[]]
     signs: list[str] = []
     level = 0
@@ -144,7 +144,7 @@ def split(tokens: list[Token], separates: Callable[[Token], bool]) -> tuple[list
 
 
 def is_bracket(tokens: list[Token]) -> bool:
-    """Return whether the tokens are one bracket: what opens first closes last."""
+    """Return whether the tokens are one bracket: what opens first closes last; False for no tokens."""
     level = 0
     for place, token in enumerate(tokens):
         level += _step(token)
@@ -154,7 +154,7 @@ def is_bracket(tokens: list[Token]) -> bool:
 
 
 def trimmed(tokens: list[Token]) -> list[Token]:
-    """Return the tokens without stops, commas and quotation marks around them."""
+    """Return the tokens without stops, commas and quotation marks before the first and after the last; inner ones stay."""
     first, last = 0, len(tokens)
     while first < last and tokens[first].text in _AROUND:
         first += 1
@@ -164,7 +164,7 @@ def trimmed(tokens: list[Token]) -> list[Token]:
 
 
 def _step(token: Token) -> int:
-    """Return 1 for a token that opens, -1 for one that closes, and 0."""
+    """Return 1 for a token that opens a bracket or environment, -1 for one that closes it, else 0."""
     if token.kind in ("begin", "end"):
         return 1 if token.kind == "begin" else -1
     if token.kind not in ("sign", "command"):
@@ -191,7 +191,7 @@ def read_math(text: str) -> MathValue | None:
 
 
 def math_equal(prediction: str, gold: str) -> bool:
-    """Return whether two answers are the same, as mathematics or else word for word; exact, bounded, never raises.
+    """Return whether two answers are the same, as mathematics or as words; False where one is empty or too long; never raises.
 
     An equivalence of texts that have a value, as long as comparing them stays within its bound: what does not is unequal.
     """
@@ -204,7 +204,7 @@ class _Reader:
         self.budget = budget
 
     def answer(self, tokens: list[Token]) -> MathValue:
-        """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between them; Unreadable if empty."""
+        """Read one item, or a list at commas, semicolons, and/or, its unreadable items as words; or Unreadable."""
         parts, joints = split(tokens, lambda token: _is_comma(token) or token.text.lower() in ("and", "or"))
         parts = [part for part in parts if part]
         if len(parts) == 1:
@@ -222,7 +222,7 @@ class _Reader:
         return Many(tuple(_flat(value for _, value in parsed)))
 
     def item(self, tokens: list[Token]) -> tuple[str, MathValue]:
-        """Read one item; return the name that it gives its value, and the value. Units are dropped."""
+        """Read an item as (name that it gives or "", value); units are dropped where the text before them is readable."""
         self.budget.spend(len(tokens))
         tokens = trimmed(tokens)
         begin = unit_begin(tokens)
@@ -238,7 +238,7 @@ class _Reader:
         return self._read_signs(tokens)
 
     def _item_or_words(self, tokens: list[Token]) -> tuple[str, MathValue]:
-        """Read an item, or its words where it is unreadable; only Exhausted raises."""
+        """Read an item, or ("", its words) where it is unreadable; Exhausted is raised."""
         try:
             return self.item(tokens)
         except limits.Exhausted:
@@ -247,7 +247,7 @@ class _Reader:
             return "", _words(tokens)
 
     def _read_signs(self, tokens: list[Token]) -> tuple[str, MathValue]:
-        """Read an item for each choice of its signs; several ± are independent, unless a ∓ ties them (Unreadable if many)."""
+        """Read an item for each choice of its ± signs, with several a set; those with a ∓ are tied. Unreadable if too many."""
         places = [place for place, token in enumerate(tokens) if token.text in ("pm", "mp") and token.kind == "command"]
         tied = any(tokens[place].text == "mp" for place in places)
         if not places or (tokens[0].text == "\\{" and is_bracket(tokens)):
@@ -269,7 +269,7 @@ class _Reader:
         return related(parts, signs, self._union, self.budget) if signs else ("", self._union(tokens))
 
     def _union(self, tokens: list[Token]) -> MathValue:
-        """Read a union of values as one set without repetitions."""
+        """Read a union as one set without repetitions; tokens without a union sign as one value."""
         self.budget.spend(len(tokens))
         parts, signs = split(tokens, lambda token: token.text == "cup")
         if not signs:
@@ -277,7 +277,7 @@ class _Reader:
         return Many(distinct(_flat(map(self._read_one, _limit_parts(parts))), self.budget))
 
     def _read_one(self, tokens: list[Token]) -> MathValue:
-        """Read what is no list, relation or union."""
+        """Read what is no list, relation or union: words, a ratio a:b, a matrix, a bracket, else an expression."""
         texts = tuple(token.text for token in tokens)
         if texts in _WHOLE:
             return _WHOLE[texts]
@@ -294,7 +294,7 @@ class _Reader:
         return read_expression(tokens, self.budget)
 
     def _bracket(self, tokens: list[Token]) -> MathValue:
-        """Read a bracket's content: a set in braces, a row where there are commas, else the value inside."""
+        """Read a bracket's content: a set in braces, a row where there are commas, else the value inside, or its words."""
         opened, closed, inner = tokens[0].text, tokens[-1].text, tokens[1:-1]
         parts, commas = split(inner, _is_comma)
         braces = opened == "\\{" or (opened == "{" and bool(commas))
@@ -321,7 +321,7 @@ class _Reader:
         return self._scale(grid, tokens[:begin]) if begin else grid
 
     def _scale(self, grid: Grid, factor: list[Token]) -> Grid:
-        """Return a matrix with each cell multiplied by the value of the tokens before it."""
+        """Return a matrix, each cell times the value of the tokens before it; Unreadable where a cell is no number."""
         one = [Token("sign", "("), Token("number", "1", Fraction(1)), Token("sign", ")")]
         value = read_expression([*factor, *one], self.budget)
         rows = [[times(value, lone(cell), self.budget) for cell in row] for row in grid.rows]
@@ -334,7 +334,7 @@ def _is_comma(token: Token) -> bool:
 
 
 def _flat(values: Iterable[MathValue]) -> list[MathValue]:
-    """Return the values, the items of lists and sets in their place."""
+    """Return the values, a list's or set's items in its place (one level deep); Exhausted if there are too many."""
     return _limit_parts([item for value in values for item in (value.items if isinstance(value, Many) else (value,))])
 
 

@@ -27,7 +27,7 @@ _DRESSING = frozenset(("overline", "vec", "hat", "bar", "widehat", "overrightarr
 
 
 def related(parts: list[list[Token]], signs: list[str], read: Read, budget: StepBudget) -> tuple[str, MathValue]:
-    """Return the name that a relation gives something, "" if none, and its value.
+    """Read relations by their signs: (the name that gets a value, "" if none; the value); Unreadable where they have none.
 
     Raises:
         Unreadable: it is no relation that has a value here.
@@ -57,7 +57,7 @@ def name_of(tokens: list[Token]) -> str:
 
 
 def _without_subscripts(tokens: list[Token]) -> list[Token]:
-    """Remove subscripts, with all in their braces."""
+    """Return the tokens without subscripts: each `_` and the token or braces behind it."""
     rest: list[Token] = []
     level, skips = 0, False
     for token in tokens:
@@ -72,7 +72,7 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBudget) -> tuple[str, MathValue]:
-    """Read an equation: name and value of "x = 5", the value of equal sides, or the sides as a comparison; else Unreadable."""
+    """Read an equation (`member`: x in ...) as a name's value, equal sides' value or a comparison; else Unreadable."""
     if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])
@@ -89,7 +89,7 @@ def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBu
 
 
 def overlap(one: MathValue, other: MathValue) -> MathValue:
-    """Return the interval that lies in two half-lines, one without an upper end and one without a lower.
+    """Return the interval that lies in two half-lines of opposite directions; Unreadable for others, or without any overlap.
 
     Raises:
         Unreadable: they are not that, or no number lies in both.
@@ -127,7 +127,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
 
 
 def _compare_sides(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
-    """Return `left sign right` with everything on the right; Unreadable where no unknown is left."""
+    """Return `left sign right` with all on one side, its lead scaled; Unreadable without an unknown, or for a quotient."""
     left, right = map(lone, sides)
     total = plus(right, left, budget, -1)
     ordered = sign in RISING

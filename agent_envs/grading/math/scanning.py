@@ -64,7 +64,7 @@ _MAX_POWER = MAX_DIGITS
 
 
 def scan(text: str) -> list[Token]:
-    """Return the tokens of a text of bounded length."""
+    """Return the tokens of a text; its length is not checked here. Raised and lowered characters become ^{...} and _{...}."""
     plain = _RAISED.sub(lambda run: f"^{{{run.group().translate(vocabulary.RAISED)}}}", text)
     plain = _LOWERED.sub(lambda run: f"_{{{run.group().translate(vocabulary.LOWERED)}}}", plain).translate(
         vocabulary.SIGNS
@@ -109,7 +109,7 @@ class _Scanner:
         return match.end()
 
     def _in_prose(self) -> bool:
-        """Return whether the innermost open group holds prose."""
+        """Return whether the innermost open group holds prose; False outside of groups."""
         return bool(self.groups) and self.groups[-1][0]
 
     def _scan_command(self, title: str) -> None:
@@ -125,7 +125,7 @@ class _Scanner:
             self._scan_sign(alias)
 
     def _scan_sign(self, sign: str) -> None:
-        """Scan a sign, and count its brackets; the braces of a group of prose are left out."""
+        """Scan a sign and count its brackets; the braces of a group of prose count as its bounds and are left out."""
         if sign == "{":
             self.groups.append((self.prose_next or self._in_prose(), self.prose_next))
             if self.prose_next:
@@ -146,7 +146,7 @@ class _Scanner:
 
 
 def _runs(run: str, prose: bool) -> list[tuple[Kind, str]]:
-    """Take a run of letters apart: a command, a function of a letter, a word, or single letters, with pi as one."""
+    """Take a run of letters apart: a command, a function of a letter, a whole word, else letters, pi as one outside prose."""
     if run in vocabulary.PLAIN_COMMANDS:
         return [("command", vocabulary.ALIASES.get(run, run))]
     applied = None if prose else _FUNCTION_OF_LETTER.fullmatch(run)
@@ -167,7 +167,7 @@ def _runs(run: str, prose: bool) -> list[tuple[Kind, str]]:
 
 
 def _value(number: re.Match[str]) -> Fraction | None:
-    """Return the value of a written number; None if it is too long."""
+    """Return the exact value of a written number, with cycle and power of ten; None if it is too long."""
     whole = "".join(sign for sign in number["whole"] if sign.isdigit())
     part, cycle, power = number["part"] or "", number["cycle"] or "", int(number["power"] or 0)
     if max(len(whole), len(part), len(cycle)) > MAX_DIGITS or abs(power) > _MAX_POWER:

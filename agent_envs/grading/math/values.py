@@ -39,7 +39,7 @@ class Quotient(MathValue):
 
     @property
     def key(self) -> str:
-        """Its text."""
+        """Its text: the sum above the line, with the sum below behind a slash unless that is one."""
         return self.above.key if self.below == ONE else f"({self.above.key})/({self.below.key})"
 
     @property
@@ -155,7 +155,7 @@ def same(left: MathValue, right: MathValue, budget: StepBudget) -> bool:
 
 
 def distinct(items: list[MathValue], budget: StepBudget) -> tuple[MathValue, ...]:
-    """Return the items without those that equal an earlier one."""
+    """Return the items without those that equal an earlier one, in their order."""
     representatives: list[MathValue] = []
     for item in items:
         if not any(same(item, other, budget) for other in representatives):
@@ -173,12 +173,12 @@ def _same_quotients(left: Quotient, right: Quotient, budget: StepBudget) -> bool
 
 
 def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
-    """Return whether two rows have the same length and the same values in order, within the budget of steps."""
+    """Return whether two rows have the same length and the same values in order; Exhausted if that takes too many steps."""
     return len(left) == len(right) and all(same(one, two, budget) for one, two in zip(left, right, strict=True))
 
 
 def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
-    """Return whether two bags are equal, pairing each value with any equal one, as equality is transitive."""
+    """Return whether two bags are equal in any order, pairing each value with any equal one, as equality is transitive."""
     if len(left) != len(right):
         return False
     rest = list(right)

@@ -79,7 +79,7 @@ class ArithmeticSource(SeededSource[Task]):
         self._released = choice(name, "labels", labels, LABELS) == "released"
 
     def build(self, split: str, index: int) -> Task:
-        """Draw the task of an index: an expression in symbols, number words or operator words."""
+        """Draw the task of an index, alike each time: an expression in symbols, number words or operator words."""
         task_id = self.task_id(split, index)
         draw = stream("arithmetic", split, index).random
         wording = SYMBOLS
@@ -110,7 +110,7 @@ class ArithmeticSource(SeededSource[Task]):
     def _draw(
         self, draw: Draw, operations: int, bucket: int, by_tree: bool
     ) -> tuple[Tokens, str, Tokens, Tokens, Fraction]:
-        """Return the two parts, the operator between them, the expression that has the label's value, and that value."""
+        """Return the two parts, the operator between them, the keyed expression (`by_tree`: parts bracketed) and its value."""
         while True:
             operands = draw_operands(draw, operations + 1, self._digits, bucket)
             first, operator, second = draw_expression(draw, operands)

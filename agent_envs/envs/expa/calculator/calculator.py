@@ -39,7 +39,7 @@ class Calculator(ExternalEnvironment):
         return legal_buttons(state.keyed, self._decimal_point)
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Press a button; "=" computes what was pressed, and returns control with the result or a Refusal."""
+        """Press a button; only "=" returns control, with the value of what was pressed or a Refusal, and clears the keys."""
         if action != "=":
             return "", state.press(action), False
         observation = _compute("".join(state.keyed))
@@ -51,7 +51,7 @@ class Calculator(ExternalEnvironment):
         return ("".join(keyed).removesuffix("="),)
 
     def call(self, state: Latent, text: str) -> tuple[str, Latent, tuple[str, ...]]:
-        """Compute a tag's text. All that `evaluate` reads is welcome (spaces, signs, any decimals), and one "=" at the end."""
+        """Compute a tag's text, spaces, signs and one "=" at its end allowed: (value or Refusal, state without keys, trace)."""
         expression = text.strip().removesuffix("=").rstrip()
         # The mark keeps a text that was cut from reading as a sound expression.
         trace = expression if len(expression) <= MAX_CHARACTERS else expression[:MAX_CHARACTERS] + "..."
@@ -59,7 +59,7 @@ class Calculator(ExternalEnvironment):
 
 
 def legal_buttons(keyed: tuple[str, ...], decimal_point: bool) -> tuple[str, ...]:
-    """Return the buttons that may follow those keyed: at least one in every state that legal buttons reach."""
+    """Return the buttons that may follow those keyed, by id, at least one if reachable; "." only with `decimal_point`."""
     tail = keyed[-1] if keyed else "("
     opened = keyed.count("(") - keyed.count(")")
     # How many buttons remain after the next one, if all that is then pressed is ")" for every open bracket.

@@ -35,7 +35,7 @@ class CountSource(SeededSource[Task]):
         self._words = portion(name, "words", words)
 
     def build(self, split: str, index: int) -> Task:
-        """Draw the task of an index."""
+        """Draw the task of an index, alike each time, the question redrawn until it belongs to the split."""
         task_id = self.task_id(split, index)
         kind = "symbols" if self._symbols else "digits"
         draw = stream("count", kind, split, index).random
@@ -65,7 +65,7 @@ class CountSource(SeededSource[Task]):
 
 
 def _digits(draw: Draw, most: int) -> tuple[list[str], str]:
-    """Return the digits of a number that is not 0, and the digit to count."""
+    """Return the digits of a number of 1 to `most` digits, the first not 0, and a digit to count, which need not occur."""
     length = 1 + int(draw() * most)
     # Two draws of ten digits each: one float does not hold twenty.
     rest = f"{int(draw() * 10**10):010d}{int(draw() * 10**10):010d}"[: length - 1]
@@ -73,7 +73,7 @@ def _digits(draw: Draw, most: int) -> tuple[list[str], str]:
 
 
 def _symbols(draw: Draw, most: int) -> tuple[list[str], str]:
-    """Return a sequence of names of shapes, and the name to count, which is one of those that could have come."""
+    """Return 1 to `most` names of shapes, and the name to count, one of those drawn from, which need not occur."""
     kinds = 2 + int(draw() * (len(_NAMES) - 1))
     names = sorted(_NAMES, key=lambda name: draw())[:kinds]
     length = 1 + int(draw() * most)

@@ -35,7 +35,7 @@ class CountdownSource(SeededSource[Task]):
         self._targets = choice(name, "targets", targets, TARGETS)
 
     def build(self, split: str, index: int) -> Task:
-        """Draw the task of an index."""
+        """Draw the task of an index, alike each time: its numbers shuffled, its target the value of a drawn expression."""
         task_id = self.task_id(split, index)
         draw = stream("countdown", split, index).random
         expression, value = self._draw(draw, SPLITS.index(split))
@@ -56,7 +56,7 @@ class CountdownSource(SeededSource[Task]):
         )
 
     def _draw(self, draw: random_expressions.Draw, bucket: int) -> tuple[random_expressions.Tokens, Fraction]:
-        """Return an expression and its value, which is a target of the wanted kind."""
+        """Return an expression and its value, redrawn until that is a target of the wanted kind."""
         while True:
             first, operator, second = random_expressions.draw_expression(
                 draw, random_expressions.draw_operands(draw, self._numbers, self._digits, bucket)
@@ -70,7 +70,7 @@ class CountdownSource(SeededSource[Task]):
 
 
 def _kind_of_target(value: Fraction) -> str:
-    """Return the kind of a target, by which tasks are grouped: decimal, natural or another integer."""
+    """Return a target's kind for reports: "decimal target", "natural target" (1 or more) or "other integer target"."""
     if value.denominator != 1:
         return "decimal target"
     return "natural target" if value >= 1 else "other integer target"
@@ -79,7 +79,7 @@ def _kind_of_target(value: Fraction) -> str:
 def check(
     answer: str, task_numbers: Sequence[str], target: str, tolerance: Fraction = Fraction(0), *, tail: bool = False
 ) -> str:
-    """Return "" if an answer reaches the target with every given number exactly once, else the reason why not.
+    """Return "" if an answer reaches the target with each number used once (`tail`: "= TARGET" may follow), else the reason.
 
     Computed exactly: numbers are compared as values ("007" is 7), a sign before a number or bracket is allowed, as in the
     released checker, and `evaluate` says what an expression is. Any text is safe to check, in bounded time.
@@ -110,7 +110,7 @@ def check(
 
 
 def _wrong_numbers(used: Counter[Fraction], task_numbers: Counter[Fraction]) -> str:
-    """Return the reason why used numbers are not the given ones, each as often as given; "" where they are."""
+    """Return the first reason why used numbers are not the given ones, each as often as given; "" where they are."""
     for number, times in used.items():
         if number not in task_numbers:
             return f"{_short_text(number)} is not one of the given numbers"
@@ -123,6 +123,6 @@ def _wrong_numbers(used: Counter[Fraction], task_numbers: Counter[Fraction]) -> 
 
 
 def _short_text(value: Fraction) -> str:
-    """Return a number's text; a long one is cut and ends in its length."""
+    """Return a number's text; a long one is cut and ends in its number of characters."""
     text = number_text(value)
     return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}... ({len(text)} characters)"

@@ -53,7 +53,7 @@ class Calculation(NamedTuple):
 
 @lru_cache(maxsize=256)
 def derivation(question: str) -> Calculation:
-    """Parse a question into the calculation, count or expression that it asks for, cached; an empty one if it asks for none."""
+    """Parse a question into the calculation, count or expression that it asks for, cached; `Calculation("")` for none."""
     text = question.strip()[:_MOST_QUESTION]
     match = _COUNTDOWN.search(text)
     if match:
@@ -92,7 +92,7 @@ def _expression(text: str) -> str:
 
 
 def _reach(terms: tuple[Term, ...], target: Fraction) -> str:
-    """Return an expression of all the terms that has the target's value, "" where none is found or there are too many."""
+    """Return an expression of all the terms that has the target's value; "" where there is none, or too many terms."""
     if len(terms) == 1:
         return terms[0][1].removeprefix("(").removesuffix(")") if terms[0][0] == target else ""
     if len(terms) > _MOST_NUMBERS:
@@ -107,7 +107,7 @@ def _reach(terms: tuple[Term, ...], target: Fraction) -> str:
 
 
 def _combine(one: Term, other: Term) -> Iterator[Term]:
-    """Yield every way to make one term of two."""
+    """Yield every way to make one term of two: sum, both differences, product, and quotients but by zero."""
     (a, left), (b, right) = one, other
     yield a + b, f"({left}+{right})"
     yield a - b, f"({left}-{right})"
@@ -120,7 +120,7 @@ def _combine(one: Term, other: Term) -> Iterator[Term]:
 
 
 def _calculations(text: str) -> tuple[str, ...]:
-    """Return the calculations of a generated word problem, none where a sentence of it is not known."""
+    """Return the calculations of a generated word problem; () where any sentence but the last is not known."""
     steps: list[str] = []
     quantity = 0
     for sentence in re.split(r"(?<=\.) ", text)[:-1]:
@@ -150,7 +150,7 @@ def _steps(op: str, q: int, n: int, m: int) -> list[str]:
 
 @cache
 def _forms() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the operation of every sentence and the pattern that finds it, cached."""
+    """Return the operation of every known sentence and the pattern that finds it, cached."""
     forms = []
     for setting in SETTINGS:
         for form in (*setting.openings, *setting.forms):

@@ -26,7 +26,7 @@ UNHELPED = "count"  # the kind of task for which a calculator is of no use, and 
 def calc_problem(
     env: str, source: TaskSource, action_space: str, *, reward: str, env_prompt: bool, decimal_point: bool
 ) -> Problem:
-    """Return a calculator problem over a source whose tasks hold `CalcData`, in the words of a face.
+    """Return a calculator problem over `CalcData` tasks in a face's words; the tool is told if `env_prompt`; UsageError.
 
     In the mixture the prompt of a counting task says nothing of the calculator, as in the release.
     """
@@ -60,7 +60,7 @@ class CalculatorText(TagEnv):
         self.play_problem(calc_problem(type(self).__name__, source, words, **choices), max_generations, MARK)
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
-        """Read dressed numbers behind the mark as plain ones; with native calls, only what every environment tolerates."""
+        """Read dressed numbers behind the mark as plain ones, with notes; with native calls as every environment does."""
         return super()._tolerate(episode, text) if self.native else plain_answer(text, episode.task)
 
 
@@ -79,7 +79,7 @@ class CalculatorExpanded(ExpandedActionEnv):
 def _faces(
     name: str, summary: str, source: Callable[..., TaskSource], env_prompt: bool = True, decimal_point: bool = True
 ) -> tuple[Any, Any]:
-    """Return the classes of a source as text and with expanded actions, their pages completed by calculator/page.md."""
+    """Return a source's two classes, as text and with expanded actions, their pages completed by calculator/page.md."""
     limits = {"max_generations": MAX_GENERATIONS, "max_actions": MAX_ACTIONS}
     choices = {"reward": "em", "env_prompt": env_prompt, "decimal_point": decimal_point}
     text, expanded = both_faces(name, summary, source, (CalculatorText, CalculatorExpanded), limits, choices)

@@ -16,7 +16,7 @@ from agent_envs.grading.arithmetic import ExpressionError, evaluate, literals
 
 
 def calculator_metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return the counts of one episode, whose task must hold `CalcData`.
+    """Return an episode's counts of calls, unknown operands (two readings) and planning phrases; needs a task of `CalcData`.
 
     - interactions: finished calls of the calculator, errors included.
     - hallucinated operands: numbers given to the calculator that the question does not hold and no earlier call gave, each
@@ -45,7 +45,7 @@ def count_planning_phrases(text: str) -> int:
 
 @cache
 def planning_phrases() -> tuple[str, ...]:
-    """Return the list of phrases in its order, cached."""
+    """Return the list of phrases in its order, without comments and blank lines, cached."""
     return tuple(line for line in _lines() if line and not line.startswith("#"))
 
 
@@ -55,7 +55,7 @@ def planning_version() -> int:
 
 
 def _count_hallucinations(calls: list[ToolResult], data: CalcData) -> tuple[int, int]:
-    """Count the operands that are neither given nor computed, and those that are not given."""
+    """Count, over all calls, the operands neither given nor computed before, and those that are not given."""
     task_numbers = {number for text in (*data.given, data.target) for number in _numbers(text)}
     numbers_so_far = set(task_numbers)
     unknown = not_given = 0
@@ -70,7 +70,7 @@ def _count_hallucinations(calls: list[ToolResult], data: CalcData) -> tuple[int,
 
 
 def _value(expression: str) -> set[Fraction]:
-    """Return an expression's value, exactly and as it was shown (half to even); none of a stranger's row without one."""
+    """Return an expression's absolute value, exact and rounded to 3 decimals (half to even); set() where it has none."""
     try:
         value = abs(evaluate(expression))
     except ExpressionError:
@@ -79,7 +79,7 @@ def _value(expression: str) -> set[Fraction]:
 
 
 def _numbers(text: str) -> tuple[Fraction, ...]:
-    """Return the numbers in an expression; none where it cannot be read."""
+    """Return the numbers in an expression, in order; () where it cannot be read."""
     try:
         return literals(text)
     except ExpressionError:
@@ -87,7 +87,7 @@ def _numbers(text: str) -> tuple[Fraction, ...]:
 
 
 def _policy_text(turns: tuple[Turn, ...]) -> str:
-    """Return the policy's text: white space as single spaces, a line break wherever something else came between."""
+    """Return the policy's text, white space as single spaces, a line break for each observation, result or other action."""
     runs: list[list[str]] = [[]]
     for turn in turns:
         if isinstance(turn.action, str):

@@ -31,7 +31,7 @@ _COUNT = tuple(9 * 10**digits for digits in range(MOST_DIGITS))
 
 
 def draw_operands(draw: Draw, count: int, digits: int, bucket: int) -> list[int]:
-    """Return operands of 1 to `digits` digits that belong together to a bucket; the last one is drawn until they do."""
+    """Return `count` operands of 1 to `digits` digits whose marks add up to the bucket; the last is redrawn until they do."""
     operands: list[int] = []
     marks = mark = 0
     while len(operands) < count or marks % 3 != bucket:
@@ -48,7 +48,7 @@ def draw_operands(draw: Draw, count: int, digits: int, bucket: int) -> list[int]
 
 
 def draw_expression(draw: Draw, operands: list[int]) -> tuple[Tokens, str, Tokens]:
-    """Return the two parts of a random tree over the operands and the operator between them. The operands are used up."""
+    """Return the two parts of a random tree over the operands and the operator between; `operands` is emptied."""
     operations = len(operands) - 1
     left = int(draw() * operations)
     first: Tokens = []
@@ -60,7 +60,7 @@ def draw_expression(draw: Draw, operands: list[int]) -> tuple[Tokens, str, Token
 
 
 def _append_part(draw: Draw, operations: int, operands: list[int], out: Tokens) -> None:
-    """Append a random expression of so many operations to `out` (with none, one operand); its brackets are drawn."""
+    """Append a random expression of so many operations to `out` (with 0, one operand), brackets drawn; it uses up operands."""
     if not operations:
         out.append(operands.pop())
         return
@@ -83,7 +83,7 @@ def as_unit(part: Tokens) -> Tokens:
 
 
 def _is_bracketed(part: Tokens) -> bool:
-    """Return whether the bracket that a part begins with closes at its end."""
+    """Return whether the bracket that a part begins with closes at its end; False if it begins with none."""
     depth = 0
     for token in part[:-1]:
         depth += (token == "(") - (token == ")")
@@ -98,7 +98,7 @@ def spelled(tokens: Tokens) -> str:
 
 
 def admitted_value(tokens: Tokens) -> Fraction | None:
-    """Return the exact value of an expression that is below 1e9 in size and has at most 3 decimals; None for others.
+    """Return an expression's exact value if it is below 1e9 in size with at most 3 decimals; None for others, or if it fails.
 
     Floats sort out nearly all others first, which is several times as fast. What they get wrong (huge intermediate values
     that nearly cancel) is drawn again like any other: no admitted value is inexact.
@@ -114,7 +114,7 @@ def admitted_value(tokens: Tokens) -> Fraction | None:
 
 
 def _rough_value(tokens: Tokens) -> float:
-    """Return the value within the accuracy of floats; infinity for a division by zero."""
+    """Return the value within the accuracy of floats; infinity where anything is divided by zero."""
     outer: list[tuple[float, float, bool]] = []
     total, term, divides = 0.0, 1.0, False
     for token in tokens:

@@ -27,7 +27,7 @@ _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 
 def calc_solved(trajectory: Trajectory) -> bool:
-    """Return whether the answer behind the last `####` is the task's: the text of the number, or a right expression."""
+    """Return whether an ended episode's answer behind the last `####` is the task's number as text or a right expression."""
     return ended(trajectory) and _is_exact(marked_answer(_answer_text(trajectory))[1], task_of(trajectory))
 
 
@@ -39,18 +39,18 @@ def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
 
 
 def _answer_text(trajectory: Trajectory) -> str:
-    """Return the policy's answer behind the mark, as it was read; without a typed one, all its language."""
+    """Return a typed answer behind the mark, as it was read; without one, all of the policy's language as it was read."""
     parsed = trajectory.last.parsed
     return f"{MARK} {parsed.text}" if isinstance(parsed, Answer) else policy_language(trajectory, as_read=True)
 
 
 def _policy_text(trajectory: Trajectory) -> str:
-    """Return the policy's text as it wrote it; a native call that answers reads as an answer behind the mark."""
+    """Return the policy's text as it wrote it; where the last turn has results, its answer behind the mark."""
     return _answer_text(trajectory) if trajectory.last.results else policy_language(trajectory)
 
 
 def make_calc_reward(env: str, name: str) -> RewardSpec:
-    """Return a reward of the calculator tasks; `exact` is `em` on the text as it was written, dressed numbers being wrong."""
+    """Return a reward by name; UsageError for unknown ones; `exact` is `em` without repairs: dressed numbers are wrong."""
     if choice(env, "reward", name, CALC_REWARDS) == "numeric":
         doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
         return RewardSpec(name, (_last_only("numeric", doc, _has_value, text_of=_answer_text),), (0.0, 1.0))
@@ -74,7 +74,7 @@ def _last_only(
     high: float = 1.0,
     text_of: Callable[[Trajectory], str] = _policy_text,
 ) -> Term:
-    """Return a term that is paid at the episode's end, on what the policy wrote."""
+    """Return a term paid when the episode has ended, else 0: `value` of `text_of` (by default what the policy wrote)."""
 
     def paid(trajectory: Trajectory) -> float:
         """Return the term's value on the text of an episode that has ended; 0 before its end."""
@@ -84,7 +84,7 @@ def _last_only(
 
 
 def _is_exact(answer: str, task: Task) -> bool:
-    """Return whether an answer is the gold's text, trailing zeros aside; for Countdown, whether it reaches the target."""
+    """Return whether an answer is the gold's text, commas and trailing zeros aside, or (Countdown) reaches the target."""
     data: CalcData = task.data
     if data.kind == "countdown":
         return bool(answer) and not check(answer, data.given, data.target)
@@ -94,7 +94,7 @@ def _is_exact(answer: str, task: Task) -> bool:
 
 
 def _has_value(text: str, task: Task) -> bool:
-    """Return whether the marked answer has the gold's value; for Countdown, whether its beginning reaches the target."""
+    """Return whether the marked answer has the gold's value; for Countdown, reaches the target, "= TARGET" allowed behind."""
     data: CalcData = task.data
     answer = marked_answer(text)[1]
     if data.kind == "countdown":
@@ -104,7 +104,7 @@ def _has_value(text: str, task: Task) -> bool:
 
 
 def _is_right_as_released(text: str, task: Task) -> bool:
-    """Return whether a text's last number is the gold, as the release judges; for Countdown its line, with a tolerance."""
+    """Return whether a text's last number is the gold, as floats; for Countdown, whether its first marked line is right."""
     data: CalcData = task.data
     if data.kind == "countdown":
         line = _RELEASED_LINE.search(text)

@@ -14,14 +14,14 @@ from agent_envs.envs.expa.problem import policy_language
 
 
 def next_action(core: TurnEnv, left: int, prefill: str) -> str | int:
-    """Return the next action with `left` turns to go; `prefill` is what the turn begins with."""
+    """Return the next action: an expanded one's number or a turn's text; the answer where too few turns are left."""
     if isinstance(core, ExpandedActionEnv):
         return _keyed_calculation(core, left)
     return _written_calculation(core.trajectory, left, prefill)
 
 
 def random_text(data: CalcData, rng: random.Random, expanded: bool) -> str:
-    """Return a call with given numbers, or an answer made of them; on the expanded face only answers are written."""
+    """Return a call with given numbers, or (a quarter of the time; always if `expanded`) an answer made of them."""
     numbers = rng.sample(data.given, min(len(data.given), rng.randint(1, 4))) or ["1"]
     text = numbers[0]
     for number in numbers[1:]:
@@ -30,7 +30,7 @@ def random_text(data: CalcData, rng: random.Random, expanded: bool) -> str:
 
 
 def _next_step(trajectory: Trajectory) -> str:
-    """Return the first step of the derivation that the calculator has not computed, "" when all are."""
+    """Return the derivation's first step that was not sent to the calculator; "" when all were, or without a derivation."""
     assert trajectory.task is not None
     hidden = trajectory.task.hidden
     computed = {ids for turn in trajectory.turns for ids in (result.ids for result in turn.results)}
@@ -48,7 +48,7 @@ def _answer(trajectory: Trajectory) -> str:
 
 
 def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str:
-    """Return the turn that calls the calculator with the next step; the answer where none or no turn is left."""
+    """Return the turn that calls the calculator with the next step; the answer where no step or only one turn is left."""
     step = _next_step(trajectory)
     if step and left > 1:
         return f"The next value is <calculator>{step}</calculator>"
@@ -56,7 +56,7 @@ def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str
 
 
 def _keyed_calculation(core: ExpandedActionEnv, left: int) -> str | int:
-    """Return the next key of the pending step, the way out, or the answer and then the end where no step is left or fits."""
+    """Return 1 (route), a key's id, the answer, or END once it is written; a step that does not fit is left out."""
     state: ExpandedState = core.episode.state
     trajectory = core.trajectory
     calculator = core.environments[0]

@@ -59,7 +59,7 @@ class CalcBenchSource:
         return sum(self._sizes[split].values())
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index >= 0 or by the id that it has in its own source; an index beyond a member's end goes round.
+        """Return a task by index >= 0 (beyond a member's end it goes round) or by its member's id; KeyError for others.
 
         Raises KeyError: an unknown split, a negative index, or an id that no member knows.
         """
@@ -75,7 +75,7 @@ class CalcBenchSource:
             return source.get(split, index % source.size(split))
 
     def place(self, split: str, index: int) -> tuple[str, int]:
-        """Return the member that an index falls to, and the index within it; KeyError for an index below 0."""
+        """Return the member that an index falls to, and the index within it; KeyError for an index below 0 or a bool."""
         if isinstance(index, bool) or index < 0:
             raise KeyError(index)
         sizes = self._sizes[split]
@@ -87,7 +87,7 @@ class CalcBenchSource:
         return name, block * sizes[name] + place - (ends[member] - sizes[name])
 
     def _by_member_name(self, split: str, key: str) -> Task:
-        """Return the task of an id from the member whose name begins it; raises KeyError where there is none."""
+        """Return the task of an id from the member whose name, the longest first, begins it; KeyError where there is none."""
         # The longest name first: one member's name may begin another's.
         for source in sorted(self._members.values(), key=lambda source: -len(source.name)):
             if key.startswith(f"{source.name}-"):
@@ -97,7 +97,7 @@ class CalcBenchSource:
 
 @cache
 def _step(total: int) -> int:
-    """Return the whole number next to the golden section of a total without a common divisor with it, cached."""
+    """Return the whole number at or above a total's golden section without a common divisor with it, cached."""
     step = max(1, round(total * _GOLDEN_RATIO))
     while gcd(step, total) != 1:
         step += 1
@@ -115,7 +115,7 @@ class ScaledSource(SeededSource[Task]):
         super().__init__(KIND, split_sizes(KIND))
 
     def build(self, split: str, index: int) -> Task:
-        """Draw problems until one belongs to the split."""
+        """Return an index's task, alike each time: problems are drawn until one belongs to the split."""
         rng = stream(KIND, split, index)
         problem = word_problem(rng, self.digits, self.steps)
         while not in_split(split, problem.question):
@@ -143,7 +143,7 @@ class RescaledSource(SeededSource[Task]):
         super().__init__("gsm8k_rescaled", {split: RESCALINGS * len(rows) for split, rows in chains.items()})
 
     def build(self, split: str, index: int) -> Task:
-        """Rescale an item to other numbers, trying again while they come out as they were."""
+        """Rescale an index's item to other numbers, alike each time; where some tries all leave them, they stay."""
         chains = self._chains[split]
         chain = chains[index % len(chains)]
         rng = stream("gsm8k", split, index)
@@ -164,7 +164,7 @@ def _digest(chains: tuple[tuple[Chain, ...], ...]) -> str:
 def scaled_source(
     tasks: str = "generated", digits: int = 6, min_steps: int = 2, max_steps: int = 6
 ) -> SeededSource[Task]:
-    """Return the source of a name: `generated` or `gsm8k`, whose items have the steps that they have.
+    """Return the source `generated` or `gsm8k`; UsageError for others or steps with gsm8k, DataMissing without its file.
 
     Raises:
         UsageError: an unknown name, or a number out of range.
@@ -178,7 +178,7 @@ def scaled_source(
 
 
 def calc_bench_source(tasks: str = "generated", labels: Literal["tree", "released"] = "tree") -> CalcBenchSource:
-    """Return Calc-Bench with word problems from `generated` or `gsm8k`, which has no dev split and leaves it to the rest."""
+    """Return Calc-Bench with word problems from `generated` or `gsm8k` (none in dev); labels by our tree or as released."""
     scaled = scaled_source(tasks)
     sizes = {split: dict(row) for split, row in TABLE_3.items()}
     for split in sizes.keys() - set(scaled.splits):
@@ -193,7 +193,7 @@ def calc_bench_source(tasks: str = "generated", labels: Literal["tree", "release
 
 
 def _task(problem: WordProblem, task_id: str, split: str, cluster: str) -> Task:
-    """Return a word problem as a task; its steps and its answer are hidden."""
+    """Return a word problem as a task; its steps and its answer are hidden in a Derivation."""
     return Task(
         id=task_id,
         split=split,

@@ -31,7 +31,7 @@ def _exchange(order: list[int], one: int, other: int) -> Moves:
 
 
 def _learn(one: int, other: int, pairs: set[knowledge.Pair]) -> Moves:
-    """Compare two symbols, and note which comes first."""
+    """Yield a comparison of two symbols, and add (smaller, larger) to `pairs` by the answer."""
     first = yield from _comes_before(one, other)
     pairs.add((one, other) if first else (other, one))
 
@@ -48,7 +48,7 @@ def _arrange_as(target: tuple[int, ...]) -> Moves:
 
 
 def optimal(n: int) -> Moves:
-    """Compare along the decision tree with the fewest comparisons in the mean (n <= 5), then swap as little as possible."""
+    """Compare by the plan of fewest comparisons in the mean (n <= 5; beyond, the most even splits), then swap least."""
     pairs: set[knowledge.Pair] = set()
     while (pair := knowledge.next_comparison(n, frozenset(pairs))) is not None:
         yield from _learn(*pair, pairs)
@@ -56,7 +56,7 @@ def optimal(n: int) -> Moves:
 
 
 def insertion(n: int) -> Moves:
-    """Move each item down past its larger neighbours, one neighbour at a time."""
+    """Sort by insertion: move each item down past its larger neighbours, comparing and swapping one at a time."""
     order = list(range(n))
     for place in range(1, n):
         while place and (yield from _comes_before(order[place], order[place - 1])):
@@ -65,7 +65,7 @@ def insertion(n: int) -> Moves:
 
 
 def binary_insertion(n: int) -> Moves:
-    """Find each item's place among those before it by halving, then move it there past its neighbours."""
+    """Sort by binary insertion: find each item's place before it by halving, then swap it there past its neighbours."""
     order = list(range(n))
     for place in range(1, n):
         low, high = 0, place
@@ -86,7 +86,7 @@ def merge(n: int) -> Moves:
 
 
 def _merge_sort(items: list[int]) -> Generator[Move, bool | None, list[int]]:
-    """Sort items by merging, yielding each comparison; return them in order."""
+    """Sort items by merging, yielding each comparison; return them in order, as a new list unless fewer than two."""
     if len(items) < 2:
         return items
     left = yield from _merge_sort(items[: len(items) // 2])
@@ -99,7 +99,7 @@ def _merge_sort(items: list[int]) -> Generator[Move, bool | None, list[int]]:
 
 
 def selection(n: int) -> Moves:
-    """Find the first of the items that are left and swap it to the front of them, if it is not there."""
+    """Find the first of the items from each place on, by comparing all, and swap it to that place unless it is there."""
     order = list(range(n))
     for start in range(n - 1):
         best = start
@@ -111,7 +111,7 @@ def selection(n: int) -> Moves:
 
 
 def bubble(n: int) -> Moves:
-    """Swap neighbours that stand wrong, pass by pass, each one shorter; stop after a pass without a swap."""
+    """Sort by bubbles: swap neighbours that stand wrong, pass by pass, each one shorter; stop after one without a swap."""
     order = list(range(n))
     for end in range(n - 1, 0, -1):
         moved = False
@@ -132,7 +132,7 @@ def network_4(n: int) -> Moves:
 
 
 def earl_star(n: int) -> Moves:
-    """Run EARL*: compare AB, AC, AD, ..., BC, BD, ... but what already follows, then swap as little as possible."""
+    """Run EARL*: compare AB, AC, ..., BC, BD, ... but for what already follows, then swap as little as possible."""
     pairs: set[knowledge.Pair] = set()
     for one, other in combinations(range(n), 2):
         if not {(one, other), (other, one)} & knowledge.closure(pairs):
@@ -141,7 +141,7 @@ def earl_star(n: int) -> Moves:
 
 
 def earl_star_as_printed(n: int) -> Moves:
-    """Run Algorithm 2 as printed (n = 4): a pair of B, C and D is left out only if A lies between the two."""
+    """Run Algorithm 2 as printed (n = 4): a pair of B, C, D is compared only if both are before or both behind A; then swap."""
     pairs: set[knowledge.Pair] = set()
     for other in range(1, n):
         yield from _learn(0, other, pairs)
@@ -170,7 +170,7 @@ _SIZES: Mapping[str, tuple[int, int]] = {
 
 
 def able_sizes(name: str) -> range:
-    """Return the numbers of items that an algorithm is for; UsageError for an unknown one."""
+    """Return the range of numbers of items that an algorithm is for; UsageError for an unknown one."""
     if name not in ALGORITHMS:
         raise UsageError(f"sorting: algorithm {name!r} is unknown; the algorithms are {', '.join(ALGORITHMS)}")
     low, high = _SIZES.get(name, (2, MOST))

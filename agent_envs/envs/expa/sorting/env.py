@@ -18,7 +18,7 @@ MAX_GENERATIONS = 40  # text face: at most 12 and 27
 
 
 def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: str, env_prompt: bool) -> Problem:
-    """Return a sorting problem over a source, whose items each have an action.
+    """Return a sorting problem over a source in an action space's words; UsageError for a bad `env_prompt` or reward.
 
     Args:
         env: name for messages.
@@ -64,7 +64,7 @@ class SortingExpanded(ExpandedActionEnv):
 
 
 def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
-    """Return the system prompt, and where `env_prompt` is set the tools of the kind of task, for an action space."""
+    """Return the system prompt; where `env_prompt` is set with the tools of the task's kind in an action space's words."""
     parts = sections("prompt.md")
     text = parts["system"].template
     if not env_prompt:
@@ -78,7 +78,7 @@ def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
 
 
 def _user(data: SortData, action_space: str) -> str:
-    """Return the user's message: the items, the direction, the known relations and how to finish."""
+    """Return the user's message: items, direction, known relations and how to finish, in an action space's words."""
     parts = sections("prompt.md")
     items = SYMBOLS[: data.size]
     native = ".json" if data.kind == "compare" and action_space == JSON else ""
@@ -92,7 +92,7 @@ def _user(data: SortData, action_space: str) -> str:
 
 
 def _faces(name: str, summary: str, source: type[SortingSource]) -> tuple[Any, Any]:
-    """Return the classes of a source as text and with expanded actions, their pages completed by sorting/page.md."""
+    """Return a source's two classes, as text and with expanded actions, their pages completed by sorting/page.md."""
     limits = {"max_generations": MAX_GENERATIONS, "max_actions": MAX_ACTIONS}
     choices = {"reward": "fixed", "env_prompt": True}
     text, expanded = both_faces(name, summary, source, (SortingText, SortingExpanded), limits, choices)

@@ -59,7 +59,7 @@ class Compare(PairEnvironment):
     usage = "Tell which of two items has the smaller number; write both, such as A, B."
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Take an operand; after the second, return control with how the two compare."""
+        """Take an operand; the first shows " and"; after the second, return control with ": A < B" (or >, =)."""
         if not state.keyed:
             return " and", state.press(action), False
         world: Arrangement = state.world
@@ -82,7 +82,7 @@ class Swap(PairEnvironment):
         return [symbol for symbol in super().legal(state) if symbol not in state.keyed]
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Take an operand; after the second, swap the two and return control with the new order."""
+        """Take an operand; after the second, return control with the new order, the two swapped in a new world."""
         if not state.keyed:
             return " and", state.press(action), False
         world: Arrangement = state.world

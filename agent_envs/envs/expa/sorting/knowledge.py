@@ -28,7 +28,7 @@ def closure(pairs: Iterable[Pair]) -> frozenset[Pair]:
 
 
 def consistent(n: int, pairs: Iterable[Pair]) -> list[tuple[int, ...]]:
-    """Return the orders of n symbols, lowest value first, in which every pair's first symbol comes before its second."""
+    """Return all orders of n symbols, lowest value first, in which every pair's first comes before its second; [] if none."""
     pair_list = list(pairs)
     return [
         order
@@ -38,7 +38,7 @@ def consistent(n: int, pairs: Iterable[Pair]) -> list[tuple[int, ...]]:
 
 
 def next_comparison(n: int, less: frozenset[Pair]) -> Pair | None:
-    """Return the two symbols to compare next, None when the order is known.
+    """Return the two symbols to compare next, None when the order is known; UsageError for contradictory or unknown pairs.
 
     Up to 5 items the choice is optimal: from any knowledge on, no plan needs fewer comparisons in the mean over the orders
     that are possible. For more items it is the pair that splits the possible orders most evenly. Of equally good pairs the
@@ -70,7 +70,7 @@ def known_order(n: int, less: Iterable[Pair], descending: bool = False) -> tuple
 
 
 def minimal_swaps(order: tuple[int, ...], target: tuple[int, ...]) -> list[Pair]:
-    """Return the fewest exchanges of two symbols' places that turn one arrangement into another, in turn.
+    """Return the fewest swaps that turn `order` into `target`, in turn, each as (symbol moved away, symbol put in its place).
 
     There are as many as the arrangement has symbols, less the cycles of the permutation between the two.
     """
@@ -99,7 +99,7 @@ def least_swaps(values: tuple[int, ...], descending: bool = False) -> int:
 
 @cache
 def _masks(n: int) -> dict[Pair, int]:
-    """Return for each pair, as bits, the orders in which its first symbol comes before its second; cached."""
+    """Return for each pair a number whose bits mark the orders in which its first symbol comes before its second; cached."""
     orders = consistent(n, ())
     return {
         (one, other): sum(1 << bit for bit, order in enumerate(orders) if order.index(one) < order.index(other))
@@ -109,7 +109,7 @@ def _masks(n: int) -> dict[Pair, int]:
 
 @cache
 def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
-    """Return the best plan's comparisons, summed over the possible orders, and its first, None at the end; cached."""
+    """Return the best plan's comparisons, summed over the possible orders, and its first pair (None if one is left); cached."""
     if possible.bit_count() == 1:
         return 0, None
     plans = []
@@ -126,7 +126,7 @@ def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _most_even_pair(n: int, pairs: frozenset[Pair]) -> Pair | None:
-    """Return the pair whose comparison splits the possible orders most evenly; None when the order is known."""
+    """Return the pair that splits the possible orders most evenly, None if the order is known; UsageError if none fits."""
     counts = _precedence(n, pairs)
     choices = [(min(counts[pair], counts[pair[::-1]]), pair) for pair in combinations(range(n), 2)]
     evenness, pair = max(choices, key=lambda choice: choice[0])
@@ -136,7 +136,7 @@ def _most_even_pair(n: int, pairs: frozenset[Pair]) -> Pair | None:
 
 
 def _precedence(n: int, pairs: frozenset[Pair]) -> dict[Pair, int]:
-    """Return for each (a, b) in how many possible orders a comes before b."""
+    """Return for each (a, b), a != b, in how many orders that fit the closed pairs a comes before b; all 0 if none fits."""
     needed = [sum(1 << one for one, other in pairs if other == symbol) for symbol in range(n)]
     everyone = (1 << n) - 1
     starts, ends = [0] * (everyone + 1), [0] * (everyone + 1)

@@ -19,7 +19,7 @@ from agent_envs.envs.expa.sorting.tasks import SortData
 
 
 def released(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_swaps: int) -> float:
-    """Return the released reward of EARL: 0 if wrong, else 0.5 and up to 0.5 for efficiency.
+    """Return EARL's released reward: 0 if wrong, else 0.5 and up to 0.5 for efficiency; none below ceil(log2 n!) comparisons.
 
     Sorting: one half of the efficiency falls from ceil(log2 n!) comparisons to n * ceil(log2 n), the other half from the
     fewest swaps to n * (n - 1) / 2. With fewer comparisons than ceil(log2 n!) there is no efficiency at all, swaps included:
@@ -52,7 +52,7 @@ def _share(count: int, least: int, most: int) -> float:
 
 
 def fixed(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_swaps: int) -> float:
-    """Return 0 if wrong, else 0.5 and up to 0.5 that falls strictly with every comparison and every swap.
+    """Return 0 if wrong, else 0.5 and up to 0.5, less with each comparison and swap; a compare task wants one comparison.
 
     Sorting: a quarter each for comparisons and for swaps, order: a half for swaps. The fall is linear up to n * (n - 1) / 2,
     more than sensible play needs, so that the mean reward of plans that sort is a matter of their mean counts, and the
@@ -81,7 +81,7 @@ _COMPARED = re.compile(r"\s*([A-Z])\s*([<>=])\s*([A-Z])\s*")
 
 
 def arrangement(trajectory: Trajectory) -> tuple[int, ...]:
-    """Return the arrangement that the swaps so far have made, as symbols' indices."""
+    """Return the arrangement that the swaps carried out have made, as symbols' indices, from 0..n-1."""
     data: SortData = task_of(trajectory).data
     order = list(range(data.size))
     for turn in trajectory.turns:
@@ -93,12 +93,12 @@ def arrangement(trajectory: Trajectory) -> tuple[int, ...]:
 
 
 def calls(trajectory: Trajectory, name: str) -> int:
-    """Count the calls of an environment that were carried out."""
+    """Count an environment's calls that were carried out without error."""
     return sum(result.name == name and not result.error for turn in trajectory.turns for result in turn.results)
 
 
 def sort_solved(trajectory: Trajectory) -> bool:
-    """Return whether the arrangement is sorted, or (compare tasks) the last `<answer>` names the relation."""
+    """Return whether an ended episode's arrangement is sorted, or (compare) its last answer names the relation; else False."""
     if not ended(trajectory):
         return False
     task = task_of(trajectory)
@@ -109,7 +109,7 @@ def sort_solved(trajectory: Trajectory) -> bool:
 
 
 def compared(trajectory: Trajectory) -> str:
-    """Return the text of the last complete answer tag that the policy wrote, "" without one."""
+    """Return the typed answer's text, else that of the policy's last complete <answer> tag; "" without one."""
     if isinstance(trajectory.last.parsed, Answer):
         return trajectory.last.parsed.text
     closed = policy_language(trajectory, as_read=True).rpartition("</answer>")[0]
@@ -117,7 +117,7 @@ def compared(trajectory: Trajectory) -> str:
 
 
 def _relation(text: str) -> str:
-    """Return `A < B` and `B > A` as one text; "" for anything else."""
+    """Return `A < B` and `B > A` as one text "A<B"; "" for anything else."""
     relation = _COMPARED.fullmatch(text[:100])
     if relation is None:
         return ""
@@ -126,7 +126,7 @@ def _relation(text: str) -> str:
 
 
 def make_sort_reward(env: str, name: str) -> RewardSpec:
-    """Return a reward of the sorting tasks: success alone, or half for success and up to half for efficiency."""
+    """Return a sorting reward: `success` alone, or 0.5 for success and up to 0.5 by `fixed` or `released`; else UsageError."""
     if choice(env, "reward", name, SORT_REWARDS) == "success":
         term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
         return RewardSpec(name, (term,), (0.0, 1.0))
@@ -149,7 +149,7 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
 
 
 def _payment(trajectory: Trajectory, formula: Callable[..., float]) -> float:
-    """Return the reward of a solved task by a formula of its comparisons and swaps."""
+    """Return a formula's reward, as if solved; in compare tasks 0 comparisons count until one is of two different items."""
     task = task_of(trajectory)
     data: SortData = task.data
     compares = calls(trajectory, "compare")

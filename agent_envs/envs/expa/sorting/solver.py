@@ -16,7 +16,7 @@ Move = tuple[str, tuple[str, ...]]  # an environment's name, and the actions to 
 
 
 def random_text(data: SortData, rng: random.Random, expanded: bool) -> str:
-    """Return a call on two items, or an answer; on the expanded face only answers are written."""
+    """Return a call on two different items, or (15 in 100; always if `expanded`) an answer in its tag."""
     if expanded or rng.random() < 0.15:
         return f"<answer>A {rng.choice('<>')} B</answer>" if data.kind == "compare" else "<answer>finished</answer>"
     one, other = rng.sample(SYMBOLS[: data.size], 2)
@@ -25,7 +25,7 @@ def random_text(data: SortData, rng: random.Random, expanded: bool) -> str:
 
 
 def known_relations(trajectory: Trajectory) -> frozenset[tuple[int, int]]:
-    """Return the pairs (a, b) of symbols' indices with a's number below b's that the task or a comparison has told."""
+    """Return the pairs (a, b) of symbols' indices, a's number below b's, that task or comparisons told; "=" is left out."""
     assert trajectory.task is not None
     data: SortData = trajectory.task.data
     comparisons = [(text[0], text[1], text[2]) for text in data.relations]
@@ -37,7 +37,7 @@ def known_relations(trajectory: Trajectory) -> frozenset[tuple[int, int]]:
 
 
 def next_move(trajectory: Trajectory) -> Move | None:
-    """Return the next comparison or swap of optimal play, None when nothing is left to do."""
+    """Return optimal play's next comparison or swap; None when nothing is left, or the order is unknown in an order task."""
     assert trajectory.task is not None
     data: SortData = trajectory.task.data
     relations = known_relations(trajectory)
@@ -51,7 +51,7 @@ def next_move(trajectory: Trajectory) -> Move | None:
 
 
 def next_action(core: TurnEnv, left: int) -> str | int:
-    """Return the next action with `left` turns to go; with one, or nothing left to do, the answer."""
+    """Return the next action with `left` turns to go: a call in tags or an action's id; the answer for one left or no move."""
     trajectory: Trajectory = core.trajectory
     move = next_move(trajectory) if left > 1 else None
     final = "finished"
@@ -64,7 +64,7 @@ def next_action(core: TurnEnv, left: int) -> str | int:
 
 
 def expanded_action(core: ExpandedActionEnv, move: Move | None, final: str = "") -> str | int:
-    """Return the next action of a move on the expanded face; without a move, the final text, and then the end."""
+    """Return the next action of a move; leave another call first; without a move the final text, unless written, then END."""
     state: ExpandedState = core.episode.state
     legal = core.legal_actions()
     if state.active != LANGUAGE:

@@ -63,7 +63,7 @@ class SortingSource(SeededSource[Task]):
         return any(kind == "compare" for turns in self._turns.values() for kind, _ in turns)
 
     def build(self, split: str, index: int) -> Task:
-        """Draw the task of an index."""
+        """Draw the task of an index, alike each time: kind and size go by turns; order tasks need a swap at least."""
         turns = self._turns[split]
         kind, size = turns[index % len(turns)]
         draw = stream(self.name, split, index).random
@@ -115,7 +115,7 @@ class OrderSource(SortingSource):
 
 
 def labels(task: Task) -> dict[str, str]:
-    """Return the strata that results are told by: the paper's Figure 4 by least swaps, its Table 2 ascending only."""
+    """Return a task's strata: kind and size; unless it is to compare, also direction and least swaps."""
     data: SortData = task.data
     strata = {"task": data.kind, "size": str(data.size)}
     if data.kind != "compare":
@@ -130,12 +130,12 @@ def _direction(descending: bool) -> str:
 
 
 def _shares(source: str, size: int | None, mixture: Mapping[int, int]) -> Mapping[int, int]:
-    """Return the weights of a mixture by number of items, all of one number if `size` says so."""
+    """Return a mixture's weights by number of items; {size: 1} where a size is given, UsageError for one out of range."""
     return mixture if size is None else {whole_number(source, "size", size, 2, len(SYMBOLS)): 1}
 
 
 def _taking_turns(mixture: Mixture) -> list[tuple[str, int]]:
-    """Return a sequence that holds each kind as often as its weight says, and every beginning of it nearly so."""
+    """Return one round that holds each kind as often as its reduced weight says, spread evenly over every beginning."""
     divisor = reduce(gcd, mixture.values())
     weights = {key: weight // divisor for key, weight in mixture.items() if weight}
     total, behind = sum(weights.values()), dict.fromkeys(weights, 0)
@@ -155,7 +155,7 @@ def _permutation(draw: Draw, size: int) -> tuple[int, ...]:
 
 
 def _relations(draw: Draw, ascending: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the neighbours of an order and up to n - 2 of the other pairs, shuffled, each written in either way."""
+    """Return an order's neighbours and 0 to n - 2 other pairs, shuffled, each written as `a<b` or `b>a` by chance."""
     size = len(ascending)
     others = [(low, high) for low in range(size) for high in range(low + 2, size)]
     extra = sorted(others, key=lambda _: draw())[: int(draw() * (size - 1))]
@@ -165,7 +165,7 @@ def _relations(draw: Draw, ascending: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _question(kind: str, size: int, descending: bool, relations: tuple[str, ...]) -> str:
-    """Return the question in words: bring items into order, perhaps with known relations, or name the larger of two."""
+    """Return the question: bring items into ascending (or `descending`) order, with relations if any, or name the larger."""
     items = ", ".join(SYMBOLS[:size])
     if kind == "compare":
         return f"Which of {items} has the larger number?"

@@ -34,7 +34,7 @@ def builtin_domain(name: str, compat: str = "tau2-1.0.1") -> Domain:
 
 
 def domain_over(name: str, databases: Sequence[Database], compat: str, *policies: str) -> Domain:
-    """Return a domain over its databases (see `databases_of`), with the agent's policy and in telecom that of solo mode."""
+    """Return a domain over its databases (see `databases_of`); UsageError for an unknown compat, KeyError for a name."""
     makers: dict[str, Callable[..., Domain]] = {
         "retail": retail.retail, "airline": airline.airline, "telecom": telecom.telecom
     }  # fmt: skip
@@ -42,7 +42,7 @@ def domain_over(name: str, databases: Sequence[Database], compat: str, *policies
 
 
 def databases_of(name: str, data: Mapping[str, Any]) -> tuple[Database, ...]:
-    """Return a domain's databases, the agent's first, of their data: records by table and key.
+    """Return a domain's databases, the agent's first (in telecom the phone's second), of its data; SchemaError if unfit.
 
     In telecom the data are lists of records under `company`, and the user's records under `phone`.
 

@@ -21,7 +21,7 @@ _KNOWN_BY = {"get_order_details": "retail", "get_reservation_details": "airline"
 
 
 def act(request: Request) -> str:
-    """Return the heuristic's turn by the domain of a request's tools; without one, `users.customer` plays the user's side."""
+    """Return the heuristic's turn by the domain that a request's tools show; without one, the customer's heuristic's."""
     tools = {tool["function"]["name"] for tool in request.tools}
     domain = next((domain for tool, domain in _KNOWN_BY.items() if tool in tools), "")
     if not domain:

@@ -21,7 +21,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return the user's record, looked up by the ids that it wrote; ask for the id where none is found."""
+    """Return the user's record by the last id found of those it wrote; raises Act to look it up, or DeskTurn to ask for one."""
     ids = matches(r"\b[a-z]+(?:_[a-z]+)+_\d{2,6}\b", "\n".join(desk.user))
     records = desk.look("get_user_details", *({"user_id": one} for one in ids))
     if not records:
@@ -35,7 +35,7 @@ def _days(text: str) -> list[str]:
 
 
 def _reservations(desk: Desk) -> list[Row]:
-    """Return the reservations that the wish names, else those that best match its description."""
+    """Return the reservations named, else those that match the description best; raises Act to look up, DeskTurn to ask."""
     own = list(_user(desk)["reservations"])
     keys = [key for key in matches(r"\b[A-Z0-9]{6}\b", desk.text) if key in own]
     # As they were at first: an apology is for the flights of then.
@@ -66,7 +66,7 @@ def _flight(leg: Row) -> dict[str, Any]:
 
 
 def _payer(desk: Desk, cost: int) -> Row:
-    """Return the method that pays for a change."""
+    """Return the first method that can pay, by the user's words (any if free, or the only one); DeskTurn asks for it."""
     own = [method for method in _user(desk)["payment_methods"].values() if method["source"] != "certificate"]
     candidates = own if len(own) == 1 else methods_in(desk.text, own) or ([] if cost else own)
     able = [method for method in candidates if method["source"] == "credit_card" or method["amount"] >= cost]
@@ -76,7 +76,7 @@ def _payer(desk: Desk, cost: int) -> Row:
 
 
 def _cancel(desk: Desk) -> None:
-    """Ask for the reason, then propose to cancel the reservation; refuse where the policy does, hand a flown trip over."""
+    """Take a cancellation's next step: hand a flown trip over, ask for the reason once, refuse by policy, or propose."""
     row = _reservations(desk)[-1]
     key, statuses = row["reservation_id"], _statuses(desk, row)
     if rules.flown(statuses):
@@ -92,7 +92,7 @@ def _cancel(desk: Desk) -> None:
 
 
 def _bags(desk: Desk) -> None:
-    """Ask how many bags to add, then propose to enter them, with the price of those that are not free."""
+    """Ask how many bags to add, then propose to enter them, with the price of those that are not free; always raises."""
     row, match = _reservations(desk)[-1], re.search(_BAGS, desk.text)
     if match is None:
         desk.ask("How many bags would you like to add?")
@@ -107,7 +107,7 @@ def _bags(desk: Desk) -> None:
 
 
 def _passenger(desk: Desk) -> None:
-    """Ask for the old name, the new name and the date of birth, then propose to replace the passenger."""
+    """Ask for old name, new name and, unless only the last name changes, birth; then propose the new passenger."""
     row, pairs = _reservations(desk)[-1], names(desk.text)
     people = [dict(one) for one in row["passengers"]]
     booked = [(one["first_name"], one["last_name"]) for one in people]
@@ -125,7 +125,7 @@ def _passenger(desk: Desk) -> None:
 
 
 def _compensation(desk: Desk) -> None:
-    """Propose the certificate that the policy allows; for a delay only once the flight was changed or cancelled."""
+    """Propose the certificate that the policy allows, for a delay once the flight was changed or cancelled; else refuse."""
     row, own = _reservations(desk)[-1], _user(desk)
     statuses, key = _statuses(desk, row), row["reservation_id"]
     settled = any(desk.last(name, reservation_id=key) for name in ("cancel_reservation", "update_reservation_flights"))
@@ -149,7 +149,7 @@ def _offers(desk: Desk, leg: Row, day: str, cabin: str, size: int) -> list[Row]:
 
 
 def _change(desk: Desk, row: Row, cabin: str, legs: Sequence[Row], what: str) -> None:
-    """Propose other flights or another cabin, with the rise in price or the money back."""
+    """Propose other flights or another cabin, with the rise in price or the money back; may first ask for the method."""
     people, key = len(row["passengers"]), row["reservation_id"]
     rise = rules.price_of(legs, people) - rules.price_of(row["flights"], people)
     money = f"which costs {rise} dollars more" if rise >= 0 else f"which gives {-rise} dollars back"
@@ -160,7 +160,7 @@ def _change(desk: Desk, row: Row, cabin: str, legs: Sequence[Row], what: str) ->
 
 
 def _cabin(desk: Desk) -> None:
-    """Ask for the cabin, then propose the same flights in it; refuse if a part was flown or seats are missing."""
+    """Ask for the cabin, then propose the same flights in it; refuse if a part was flown or seats are missing there."""
     row, cabins = _reservations(desk)[-1], matches(r"(?i)\b(?:basic economy|economy|business)\b", desk.text)
     if not cabins:
         desk.ask("Which cabin would you like: basic economy, economy or business?")
@@ -176,7 +176,7 @@ def _cabin(desk: Desk) -> None:
 
 
 def _move(desk: Desk) -> None:
-    """Ask for the date, then propose a flight on it; refuse in basic economy or if a part was flown."""
+    """Ask for the date, then propose a flight then (the way back's if said); refuse if flown or in basic economy."""
     row = _reservations(desk)[-1]
     legs, cabin = list(row["flights"]), row["cabin"]
     if cabin == "basic_economy" or rules.flown(_statuses(desk, row)):
@@ -191,7 +191,7 @@ def _move(desk: Desk) -> None:
 
 
 def _pick_flight(desk: Desk, offers: Sequence[Row]) -> Row:
-    """Return the offer that the user chose: the cheapest, the latest or the earliest; end the turn where there is none."""
+    """Return the cheapest or latest offer if the user chose so, else the earliest; end the turn with a refusal for none."""
     choice = re.search(_CHOICES, desk.text)
     if not offers:
         desk.refuse("there is no direct flight with enough seats then")

@@ -67,18 +67,18 @@ class Desk:
         self.kind = next(filter(None, map(self.kind_of, sentences(self.text))), "")
 
     def kind_of(self, sentence: str) -> str:
-        """Return the kind of wish that a sentence makes; "" for none."""
+        """Return the first kind, in the plans' order, that a sentence's words fit; "" for none, or for what is no wish."""
         kinds = (kind for kind, (words, _) in self.plans.items() if re.search(words, sentence, re.I))
         return "" if _NOT_A_WISH.match(sentence) else next(kinds, "")
 
     def serve_once(self) -> None:
-        """Take the next step of the wish in hand; a change that was just made ends it."""
+        """Take the next step of the wish in hand; where a change was just made, close it. Raises Act or DeskTurn."""
         if self.changed():
             self.close()
         self.serve(self.kind)
 
     def serve(self, kind: str) -> None:
-        """Take the next step of a wish by its plan; refuse it if the plan is a reason, ask what is wanted without a kind."""
+        """Take the next step of a wish by its plan; refuse if the plan is a reason; ask what is wanted if `kind` is ""."""
         if not kind:
             self.ask("What exactly would you like me to do?")
         plan = self.plans[kind][1]
@@ -95,32 +95,32 @@ class Desk:
         return calls[-1] if calls else None
 
     def say(self, words: str) -> NoReturn:
-        """End the turn with words by raising DeskTurn, after the outcome of a change that was just made."""
+        """End the turn with words by raising DeskTurn; before them the outcome, done or failed, of a change just made."""
         change = self.changed()
         if change and change.failed:
             words = f"{SORRY} that cannot be done: {change.content.removeprefix('Error: ')}. {words}"
         raise DeskTurn(f"It is done. {words}" if change and not change.failed else words)
 
     def close(self, words: str = "") -> NoReturn:
-        """End the turn, and the wish with it."""
+        """End the turn by raising DeskTurn with these and closing words; the wish ends with it."""
         self.say(f"{words} {CLOSING}".strip())
 
     def refuse(self, why: str) -> NoReturn:
-        """End the wish with a refusal."""
+        """Raise DeskTurn with a refusal and closing words, which end the wish."""
         self.close(f"{SORRY} {why}.")
 
     def repetitions(self, words: str) -> int:
-        """Count the agent's messages about the present wish that contain these words."""
+        """Count the agent's messages since the present wish began (and those before the user's first) that hold these words."""
         return sum(words in text for text, before in self.own if before > self.start or not before)
 
     def ask(self, question: str) -> NoReturn:
-        """End the turn with a question; where it was put often enough in vain, with a refusal."""
+        """End the turn with a question; with a refusal once it was put _MOST_TIMES for this wish."""
         if self.repetitions(question) >= _MOST_TIMES:
             self.refuse("I lack the details for that")
         self.say(question)
 
     def look(self, name: str, *queries: Row, fresh: bool = True) -> list[Any]:
-        """Return a tool's results for the queries, failures left out; raise Act with the calls that are not made yet."""
+        """Return a tool's results for the queries, without failures; raise Act with calls not made (or stale, if `fresh`)."""
         calls = [self._last_look(name, one, fresh) for one in queries]
         missing = [(name, one) for one, call in zip(queries, calls, strict=True) if call is None]
         if missing:
@@ -128,7 +128,7 @@ class Desk:
         return [call.value for call in calls if call is not None and not call.failed]
 
     def _last_look(self, name: str, query: Row, fresh: bool) -> Called | None:
-        """Return the last call of a tool with just these arguments; None behind a change of the same, if `fresh`."""
+        """Return a tool's last call with just these arguments; None without one or, if `fresh`, after a change of the same."""
         for call in reversed(self.calls):
             if call.name == name and call.arguments == query:
                 return call
@@ -138,7 +138,7 @@ class Desk:
         return None
 
     def propose(self, act: str, name: str, **arguments: Any) -> NoReturn:
-        """Propose a change and end the turn; once the user says yes to just that, raise Act with its call, or close on a no."""
+        """Propose a change, ending the turn; on a yes to just that, or solo, raise Act with its call; on a no, close."""
         proposal = f"{act} {GO_AHEAD}"
         put = bool(self.own) and proposal in self.own[-1][0] and self.own[-1][1] < len(self.user)
         reply = answer(self.user[-1]) if put else None

@@ -47,7 +47,7 @@ class Called:
 
 
 def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Called]]:
-    """Split a conversation into the user's words, the agent's (each with the count of the former before it), and the calls."""
+    """Split a conversation into the user's words, the agent's (each with the user's count before it), and answered calls."""
     names = frozenset(tool["function"]["name"] for tool in request.tools)
     user, own, calls, waiting = list[str](), list[tuple[str, int]](), list[Called](), list[ToolCall]()
     rows = [row for row in request.messages if row["role"] != "system"]
@@ -93,7 +93,7 @@ def mentions(text: str, phrase: str) -> bool:
 
 
 def answer(text: str) -> bool | None:
-    """Parse an answer to a proposal: yes, or what it agrees to; no; or None for neither."""
+    """Return True for a yes or words that agree, False for a no, None for neither; by the text's beginning first."""
     first = _ANSWER.match(text)
     return bool(first[1]) if first else CONSENT.search(text) is not None or None
 
@@ -111,7 +111,7 @@ def names(text: str) -> list[tuple[str, str]]:
 
 
 def methods_in(text: str, methods: Sequence[Row]) -> list[Row]:
-    """Return the payment methods that a text names, by their last digits or their kind, in its order."""
+    """Return the payment methods that a text names, by last digits or by a kind of which there is one, in the text's order."""
     places = []
     for method in methods:
         alike = sum(one["source"] == method["source"] for one in methods)
@@ -123,6 +123,6 @@ def methods_in(text: str, methods: Sequence[Row]) -> list[Row]:
 
 
 def called(method: Row) -> str:
-    """Describe a payment method in words."""
+    """Return a payment method in words, "the KIND" or "the KIND ending in DIGITS"."""
     name = str(method["source"]).replace("_", " ").replace("paypal", "PayPal account")
     return f"the {name} ending in {method['last_four']}" if "last_four" in method else f"the {name}"

@@ -23,7 +23,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return the customer's record, found by names and zip codes that it wrote; ask for these where none is found."""
+    """Return the customer's record by names and zip codes it wrote; raises Act to look up, or DeskTurn to ask for them."""
     for call in desk.calls:
         if call.name == "find_user_id_by_name_zip" and not call.failed:
             return dict(desk.look("get_user_details", {"user_id": call.content})[0])
@@ -35,7 +35,7 @@ def _user(desk: Desk) -> Row:
 
 
 def _order(desk: Desk, *statuses: str) -> Row:
-    """Return the order of the wish, by number or content; ends the turn where there is none, or with another status."""
+    """Return the wish's order, by number, else by its items; ends the turn to look up or ask, or refuses a wrong status."""
     orders = desk.look("get_order_details", *({"order_id": key} for key in _user(desk)["orders"]))
     ids = [f"#{number.lstrip('#')}" for number in matches(r"#?\bW\d{3,10}\b", desk.text)]
     by_number = [order for order in orders if order["order_id"] in ids]
@@ -51,14 +51,14 @@ def _order(desk: Desk, *statuses: str) -> Row:
 
 
 def _fullest(desk: Desk, orders: Sequence[Row]) -> Row | None:
-    """Return the one order with the most items that are named; None where there is no one."""
+    """Return the order with most items named in the wish; None if none is named, or two have as many."""
     counts = [sum(mentions(desk.text, item["name"]) for item in order["items"]) for order in orders]
     most = max(counts, default=0)
     return orders[counts.index(most)] if most and counts.count(most) == 1 else None
 
 
 def _items(desk: Desk, order: Row) -> list[Row]:
-    """Return the items of an order that the wish names; if it names none, the only one, or ask which of several."""
+    """Return an order's items that the wish names, or its only one; asks, ending the turn, where none of several is named."""
     items = order["items"]
     wish_items = [item for item in items if mentions(desk.text, item["name"])]
     if not wish_items and len(items) > 1:
@@ -67,7 +67,7 @@ def _items(desk: Desk, order: Row) -> list[Row]:
 
 
 def _method(desk: Desk, cost: float = 0, original: str = "") -> Row:
-    """Return the first payment method that the wish names and that can pay."""
+    """Return the first method named, the only one, or the original if said, that can pay; else ask or refuse."""
     methods = list(_user(desk)["payment_methods"].values())
     candidates = methods_in(desk.text, methods) or (methods if len(methods) == 1 else [])
     if not candidates and _USED.search(desk.text):
@@ -81,7 +81,7 @@ def _method(desk: Desk, cost: float = 0, original: str = "") -> Row:
 
 
 def _cancel(desk: Desk) -> None:
-    """Ask for the reason, then propose to cancel the pending order; refuse other reasons than the policy's."""
+    """Ask for the reason, then propose to cancel the pending order; refuse other reasons than the policy's; always raises."""
     order = _order(desk, "pending")
     key, amount = order["order_id"], order["payment_history"][0]["amount"]
     reasons = [reason for reason, words in _REASONS.items() if re.search(words, desk.text)]
@@ -94,7 +94,7 @@ def _cancel(desk: Desk) -> None:
 
 
 def _return(desk: Desk) -> None:
-    """Propose to return items of a delivered order; refuse a refund to a card that did not pay."""
+    """Propose to return items of a delivered order; refuse a refund to a card that did not pay. Always ends the turn."""
     order = _order(desk, "delivered")
     key, items, original = order["order_id"], _items(desk, order), order["payment_history"][0]["payment_method_id"]
     method = _method(desk, original=original)
@@ -107,7 +107,7 @@ def _return(desk: Desk) -> None:
 
 
 def _swap(desk: Desk) -> None:
-    """Propose other variants of items of a pending or delivered order, with the difference in price."""
+    """Propose other variants of a pending or delivered order's items, with the price difference; always ends the turn."""
     order = _order(desk, "pending", "delivered")
     key, items = order["order_id"], _items(desk, order)
     products = desk.look("get_product_details", *({"product_id": item["product_id"]} for item in items))
@@ -123,7 +123,7 @@ def _swap(desk: Desk) -> None:
 
 
 def _variant(desk: Desk, item: Row, variants: Row) -> Row:
-    """Return the available variant that fits the options asked for: the nearest one, or the cheapest."""
+    """Return the variant available with the options asked for, the cheapest if said, else the nearest; ask if there is none."""
     able = [one for one in variants.values() if one["available"] and one["item_id"] != item["item_id"]]
     options = dict[str, str]()
     for axis, current in item["options"].items():
@@ -139,7 +139,7 @@ def _variant(desk: Desk, item: Row, variants: Row) -> Row:
 
 
 def _address(desk: Desk) -> None:
-    """Ask for the address, then propose it for the profile or for a pending order, by the words of the wish."""
+    """Ask for the address, then propose it for the profile, or (unless profile, home or a move is said) a pending order."""
     user, places = _user(desk), _PLACE.findall(desk.text)
     home = re.search(r"(?i)\b(default|profile|home) address\b|\bmy (profile|account)\b|\bmoved\b", desk.text)
     order = None if home and not re.search(r"(?i)\border\b", desk.text) else _order(desk, "pending")
@@ -155,7 +155,7 @@ def _address(desk: Desk) -> None:
 
 
 def _payment(desk: Desk) -> None:
-    """Propose another payment method for a pending order."""
+    """Propose to pay a pending order by the method named; may first ask for it, or refuse. Always ends the turn."""
     order = _order(desk, "pending")
     key, amount = order["order_id"], order["payment_history"][0]["amount"]
     method = _method(desk, amount)

@@ -36,7 +36,7 @@ _MOST, _MOST_GIGABYTES = 3, 2.0  # times that a step is taken, or a payment is a
 
 
 def serve(desk: Desk) -> None:
-    """End the turn with the next step for the customer, or in solo mode for each sentence of the ticket."""
+    """Raise DeskTurn with the customer's next step, in solo mode with that of each sentence of the ticket, or its end."""
     _lines(desk)
     if not desk.solo:
         desk.serve(desk.kind)
@@ -56,7 +56,7 @@ def serve(desk: Desk) -> None:
 
 
 def _customer(desk: Desk) -> Row:
-    """Return the customer who calls, by phone number or date of birth, and by name."""
+    """Return the customer by phone number, or birth date and name, if named too; else ask, or (solo) hand over."""
     text = "\n".join(desk.user)
     tries = [("get_customer_by_phone", {"phone_number": number}) for number in matches(_NUMBER, text)]
     for day in matches(r"\b\d{4}-\d{2}-\d{2}\b", text):
@@ -72,7 +72,7 @@ def _customer(desk: Desk) -> Row:
 
 
 def _lines(desk: Desk) -> list[Row]:
-    """Return the customer's lines, the phone's first, each with its plan and its device."""
+    """Return the customer's lines, the phone's first, each with plan (or None) and device (or {}); raises Act to look up."""
     customer = _customer(desk)
     lines = desk.look("get_details_by_id", *({"id": key} for key in customer["line_ids"]))
     keys = dict.fromkeys(line[part] for line in lines for part in ("plan_id", "device_id") if line[part])
@@ -82,7 +82,7 @@ def _lines(desk: Desk) -> list[Row]:
 
 
 def _wish_lines(desk: Desk) -> list[Row]:
-    """Return the lines that the wish is about: by number or by model of device, or all."""
+    """Return the lines that the wish names by number or device, or all; ask if unclear, refuse a stranger's number."""
     lines, numbers = _lines(desk), matches(_NUMBER, desk.text)
     strangers = set(numbers) - {line["phone_number"] for line in lines}
     if strangers:
@@ -100,20 +100,20 @@ def _wish_lines(desk: Desk) -> list[Row]:
 
 
 def _is_done(desk: Desk, name: str, line: Row) -> bool:
-    """Return whether a change was made to a line for the present wish."""
+    """Return whether a line's change was made without error for the present wish; in solo mode, at any time."""
     call = desk.last(name, line_id=line["line_id"])
     return call is not None and not call.failed and (desk.solo or call.turn > desk.start)
 
 
 def _change(desk: Desk, line: Row, act: str, name: str, **arguments: object) -> None:
-    """Propose a change of a line, unless it was made."""
+    """Propose a change of a line, ending the turn; does nothing where it was made for this wish."""
     if not _is_done(desk, name, line):
         own = {"customer_id": _customer(desk)["customer_id"], "line_id": line["line_id"]}
         desk.propose(f"I would {act} the line {line['phone_number']}.", name, **own, **arguments)
 
 
 def _roaming(desk: Desk) -> None:
-    """Propose to turn roaming on or off for each line of the wish that differs."""
+    """Propose to turn roaming off if the wish says so, else on, for each line of it that differs; else return."""
     off = bool(re.search(_OFF, desk.text))
     verb = "disable" if off else "enable"
     for line in _wish_lines(desk):
@@ -122,7 +122,7 @@ def _roaming(desk: Desk) -> None:
 
 
 def _suspend(desk: Desk) -> None:
-    """Propose to suspend the line of the wish; one that is not active is left as it is."""
+    """Propose to suspend the wish's first line; does nothing, and returns, where it is not active."""
     line = _wish_lines(desk)[0]
     if line["status"] == "Active":
         offer = "for 5 dollars a month, and with no service until it is resumed, suspend"
@@ -130,7 +130,7 @@ def _suspend(desk: Desk) -> None:
 
 
 def _resume(desk: Desk, line: Row | None = None) -> None:
-    """Have the bills paid, then propose to resume a suspended line; one whose contract has ended is handed over."""
+    """Have bills paid, then propose to resume a suspended line (hand over if its contract ended); others are left alone."""
     line = line or _wish_lines(desk)[0]
     if line["status"] == "Suspended":
         if line["contract_end_date"] and line["contract_end_date"] < TODAY:
@@ -140,7 +140,7 @@ def _resume(desk: Desk, line: Row | None = None) -> None:
 
 
 def _refuel(desk: Desk, line: Row | None = None) -> None:
-    """Sell a line the amount of data that the wish names."""
+    """Propose to sell a line the data that the wish names; ask how much without it, refuse above 2 gigabytes."""
     line = line or _wish_lines(desk)[0]
     match, price = re.search(_GIGABYTES, desk.text), line["plan"]["data_refueling_price_per_gb"]
     if not match:
@@ -152,7 +152,7 @@ def _refuel(desk: Desk, line: Row | None = None) -> None:
 
 
 def _pay(desk: Desk) -> None:
-    """Have the overdue bills paid, one after the other, a step a turn; a bill that stays unpaid is handed over."""
+    """Raise the next step (Act, or words) to get overdue bills paid; return once all are; hand over one unpaid too often."""
     bills = desk.look("get_bills_for_customer", {"customer_id": _customer(desk)["customer_id"]})[0]
     for bill in sorted(bills, key=lambda bill: str(bill["due_date"])):
         key, customer = bill["bill_id"], bill["customer_id"]
@@ -173,7 +173,7 @@ def _pay(desk: Desk) -> None:
 
 
 def _mend(trouble: str, desk: Desk) -> None:
-    """Take the next step about the phone."""
+    """Take the next step against a phone's trouble: line, service, data, then itself; close once nothing is amiss."""
     line = _lines(desk)[0]
     _resume(desk, line)
     _work(desk, "service")
@@ -186,7 +186,7 @@ def _mend(trouble: str, desk: Desk) -> None:
 
 
 def _work(desk: Desk, trouble: str) -> None:
-    """Take the next step against the causes of a trouble, until none is there."""
+    """Raise the next step against a trouble's causes; return if none is there; hand over what was tried too often or locked."""
     history = _step_history(desk)
     step = next_step(history, trouble)
     if sum(one == step for one, _ in history) >= _MOST or any("locked" in report for _, report in history):
@@ -196,7 +196,7 @@ def _work(desk: Desk, trouble: str) -> None:
 
 
 def next_step(history: Sequence[tuple[PhoneStep, str]], trouble: str) -> PhoneStep | None:
-    """Return the step against the first cause of a trouble that is there or was not looked at, None if all is well."""
+    """Return the first step not tried since for the first cause that is there or unknown; None if all is well."""
     for look, pattern, mends in CAUSES[trouble]:
         latest, amiss = -1, None
         for place, (_, report) in enumerate(history):
@@ -210,7 +210,7 @@ def next_step(history: Sequence[tuple[PhoneStep, str]], trouble: str) -> PhoneSt
 
 
 def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
-    """Return the steps taken with the phone, each with its report: calls in solo mode, else what the user was told to do."""
+    """Return the phone's steps with their reports: calls in solo mode, else what was said and the next answer."""
     steps = STEPS.values()
     if desk.solo:
         calls = [(call.content, (call.name, call.arguments)) for call in desk.calls]

@@ -116,7 +116,7 @@ class Case:
 
     @cached_property
     def trips(self) -> tuple[Trip, ...]:
-        """All reservations, shuffled once."""
+        """All reservations as trips with their flights' statuses, shuffled once and cached."""
         records = [self._table[key] for key in self.user["reservations"]]
         trips = [
             Trip(record, tuple(self.instance(leg["flight_number"], leg["date"])["status"] for leg in record["flights"]))
@@ -139,7 +139,7 @@ class Case:
         self._used.add(trip.id)
 
     def find(self, fits: Callable[[Trip], object]) -> Trip:
-        """Return the first free trip that fits, and keep it for a piece; Unfit is raised where there is none."""
+        """Return the first free trip that fits, and keep it for a piece; Unfit where there is none."""
         for trip in self.free():
             if fits(trip):
                 self.take(trip)
@@ -151,7 +151,7 @@ class Case:
         return self.rng.choice(choices)
 
     def say(self, name: str, /, **slots: object) -> str:
-        """Return one of the wordings of a name, now and then the one that names nothing by its name."""
+        """Return a wording of a name, filled; where it has loose ones, with chance `loose` that which names nothing by name."""
         texts = WORDS[name]
         if isinstance(texts, dict):
             text = texts["loose"] if self.rng.random() < self.loose else self.rng.choice(texts["plain"])
@@ -164,11 +164,11 @@ class Case:
         return Fact("reason", f"the reason is that {self.pick(*WORDS['reasons'][kind])}.")
 
     def label(self, trip: Trip) -> str:
-        """Return the customer's words for a trip: its number, or a description."""
+        """Return the customer's words for a trip: its number, or, of a vague customer, a description."""
         return trip.words if self.vague else f"reservation {trip.id}"
 
     def about(self, trip: Trip, dated: bool = True) -> tuple[Fact, ...]:
-        """Return the facts that identify a reservation; its days among them, where it is only `dated`."""
+        """Return the facts that identify a reservation: number or words, route, and, if `dated`, the days."""
         legs = trip.record["flights"]
         number = f"the reservation number is {trip.id}."
         if self.vague:
@@ -181,7 +181,7 @@ class Case:
         return (*facts, Fact("date", f"the flight{'s are' if len(legs) > 1 else ' is'} on {days}.")) if dated else facts
 
     def which(self, trips: list[Trip], numbers: str) -> Fact:
-        """Return the fact that identifies reservations, by their numbers where the customer knows them."""
+        """Return the fact that identifies reservations by their words, and by `numbers` where the customer knows them."""
         text = "<I> do not have the numbers at hand." if self.vague else numbers
         return Fact(
             "reservation", f"{text.format(listed(trip.id for trip in trips))} {listed(trip.words for trip in trips)}."
@@ -202,14 +202,14 @@ class Case:
         return (("get_reservation_details", {"reservation_id": trip.id}),)
 
     def words_of(self, method: str) -> str:
-        """Return the customer's words for a payment method."""
+        """Return the customer's words for a payment method: a card by its last digits, else gift card or certificate."""
         record = self.methods[method]
         if record["source"] == "credit_card":
             return f"<my> credit card ending in {record['last_four']}"
         return "<my> gift card" if record["source"] == "gift_card" else "<my> travel certificate"
 
     def pay(self, total: int) -> tuple[str, Fact]:
-        """Draw a method that pays an update, or gets a refund, and charge its balance; return it with the fact of it."""
+        """Draw a card or gift card that can pay `total` (or gets it, below 0), charge its balance; return it and its fact."""
         usable = [
             key for key, one in self.methods.items()
             if one["source"] == "credit_card" or (one["source"] == "gift_card" and self.balances[key] >= max(total, 1))
@@ -226,7 +226,7 @@ class Case:
         return method, Fact("payment", self.pick(f"please use {words}.", f"that goes on {words}.", f"{words}."), value)
 
     def seated(self, origin: str, destination: str, date: str, cabin: str, size: int) -> list[Row]:
-        """Return direct flights on a date that have seats for everybody, with that date's price as `price`."""
+        """Return the direct flights on a date with that many free seats in a cabin, with `price` and `date` of that day."""
         offers = list[Row]()
         for flight in self.flights.values():
             if (flight["origin"], flight["destination"]) == (origin, destination):
@@ -236,7 +236,7 @@ class Case:
         return offers
 
     def select(self, flights: list[Row]) -> tuple[Row, str] | None:
-        """Return one of some flights of a day, and words that describe it alone; None if there is none such."""
+        """Return a flight that is alone the cheapest, earliest or latest, drawn, with words for it; None if none is."""
         ways = [
             ("price", 1, "the cheapest flight"),
             ("scheduled_departure_time_est", 1, "the earliest flight with free seats"),
@@ -250,7 +250,7 @@ class Case:
         return None
 
     def someone(self, trip: Trip | None = None) -> dict[str, str]:
-        """Return a fellow traveller of the customer's who is not on a trip yet, or a new one."""
+        """Return a fellow traveller not on a trip (without one: not the customer), saved or new by chance."""
         there = {row["first_name"] for row in trip.record["passengers"]} if trip else {self.user["name"]["first_name"]}
         companions = [row for row in self.user["saved_passengers"] if row["first_name"] not in there]
         if companions and self.rng.random() < 0.5:
@@ -262,7 +262,7 @@ class Case:
 
 
 def later_days(case: Case, trip: Trip, place: int) -> list[int]:
-    """Return the days to which a flight of a trip can be moved so that the order of its flights stays, near ones first."""
+    """Return the other days to which a trip's flight can be moved, its flights' order kept, the nearest to the old first."""
     days = [int(leg["date"][-2:]) for leg in trip.record["flights"]]
     low = days[place - 1] + 1 if place else TODAY + 1
     high = days[place + 1] - 1 if place + 1 < len(days) else DAYS

@@ -24,7 +24,7 @@ _PERSONAS = {
 
 
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[str, Any]:
-    """Return a task as a published row with the members `user_script` and `difficulty`, as `source` asks for it.
+    """Return a task as a published row with `user_script` and `difficulty`, drawn until it fits; alike each time.
 
     "easy" is one wish; "medium" two, about reservations whose numbers the customer does not know, with something to be added
     up; "hard" two to four, of which the policy forbids some, and some have to be worked out.
@@ -55,7 +55,7 @@ def _draw_vagueness(rng: Random, difficulty: str) -> bool:
 
 
 def _plan(rng: Random, difficulty: str) -> list[str]:
-    """Draw the kinds of wishes of a task by its difficulty, in order."""
+    """Draw a task's kinds of wishes, by difficulty: easy one, medium one or two, hard two to four, in order."""
     if difficulty == "easy":
         return [rng.choice(_WRITES)]
     if difficulty == "medium":
@@ -82,7 +82,7 @@ def _plan(rng: Random, difficulty: str) -> list[str]:
 
 
 def _draw(case: Case, plan: list[str]) -> list[Piece]:
-    """Draw the pieces of a plan; none if the customer's situation does not give them all, or only looks would be gold."""
+    """Draw a plan's pieces; [] if one does not fit the customer, nothing is changed, or a vague one's trips look alike."""
     pieces = list[Piece]()
     try:
         for kind in plan:
@@ -95,7 +95,7 @@ def _draw(case: Case, plan: list[str]) -> list[Piece]:
 
 
 def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """Return the facts by which a customer is identified: name, user id and date of birth."""
+    """Return the facts that identify a customer: name, user id and date of birth."""
     name, key, born = f"{user['name']['first_name']} {user['name']['last_name']}", user["user_id"], user["dob"]
     return (
         Fact("name", f"My name is {name}.", name), Fact("user_id", f"My user id is {key}.", key),
@@ -104,7 +104,7 @@ def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
-    """Write the scenario in the second person, for a language model."""
+    """Write the scenario in the second person: identity, wishes, details, what is unknown, and how to behave."""
     user = case.user
     wishes = [f"the {ordinal} wish" for ordinal in ORDINALS[: len(pieces)]] if pieces[1:] else ["your wish"]
     details = [_details(wish, piece) for wish, piece in zip(wishes, pieces, strict=True) if piece.facts]

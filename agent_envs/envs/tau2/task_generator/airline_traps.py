@@ -57,7 +57,7 @@ def instead(piece: Piece | None) -> Pieces:
 
 
 def no_cancelling(case: Case) -> Pieces:
-    """Draw a wish to cancel without grounds; some would then rather move the flight."""
+    """Draw a wish to cancel without grounds, refused; in economy, most would then rather move the flight. Or Unfit."""
     trip = case.find(lambda trip: trip.ahead and trip.grounds(False))
     reason = case.reason(case.pick(*trip.grounds(False)))
     piece = refused(case, trip, case.say("no_cancelling", trip=case.label(trip)), case.pick(*WORDS["claims"]), reason)
@@ -66,7 +66,7 @@ def no_cancelling(case: Case) -> Pieces:
 
 
 def no_moving(case: Case) -> Pieces:
-    """Draw a wish for another day for a basic economy flight; some would then take another cabin on the same day."""
+    """Draw a wish to move a basic economy flight, refused; then, where it costs otherwise, economy on the same flights."""
     trip = case.find(
         lambda trip: trip.record["cabin"] == "basic_economy" and trip.bookable and later_days(case, trip, 0)
     )
@@ -78,7 +78,7 @@ def no_moving(case: Case) -> Pieces:
 
 
 def no_insurance(case: Case) -> Pieces:
-    """Draw a wish for insurance on a trip that is already booked."""
+    """Draw a wish for insurance on a trip booked without it, which is refused; Unfit without one."""
     trip = case.find(lambda trip: trip.ahead and trip.record["insurance"] == "no")
     say = case.say("no_insurance", trip=case.label(trip))
     claim = "<I> only forgot it, and everybody else whom <I> know has it"
@@ -86,7 +86,7 @@ def no_insurance(case: Case) -> Pieces:
 
 
 def fewer_bags(case: Case) -> Pieces:
-    """Draw a wish to take bags off a trip."""
+    """Draw a wish to take a bag off a trip, which is refused; Unfit without a trip that has one."""
     trip = case.find(lambda trip: trip.ahead and trip.record["total_baggages"])
     number = trip.record["total_baggages"]
     say = case.say("fewer_bags", trip=case.label(trip))
@@ -95,7 +95,7 @@ def fewer_bags(case: Case) -> Pieces:
 
 
 def more_people(case: Case) -> Pieces:
-    """Draw a wish for one more passenger on a trip."""
+    """Draw a wish for one more passenger on a trip, which is refused; Unfit without a trip open to changes."""
     trip = case.find(lambda trip: trip.open)
     other = case.someone(trip)
     name = f"{other['first_name']} {other['last_name']}"
@@ -105,7 +105,7 @@ def more_people(case: Case) -> Pieces:
 
 
 def elsewhere(case: Case) -> Pieces:
-    """Draw a wish for another destination; where the reservation may be cancelled, some do that then."""
+    """Draw a wish for another destination, which is refused; where the trip may be cancelled, most do that then."""
     trip = case.find(lambda trip: trip.open and trip.record["cabin"] != "basic_economy")
     ends = (trip.record["origin"], trip.record["destination"])
     other = case.pick(*(city for code, city in CITIES.items() if code not in ends))
@@ -118,7 +118,7 @@ def elsewhere(case: Case) -> Pieces:
 
 
 def no_compensation(case: Case) -> Pieces:
-    """Draw a wish for a certificate that is not due: nothing was late, or the customer is not entitled to one."""
+    """Draw a wish for a certificate that is not due, for a flight cancelled or said to be late; Unfit without a trip."""
     trip = case.find(
         lambda trip: trip.statuses[0] != "available" and not compensation(case.membership, trip.record, trip.statuses)
     )
@@ -131,7 +131,7 @@ def no_compensation(case: Case) -> Pieces:
 
 
 def too_dear(case: Case) -> Pieces:
-    """Draw a wish for a better cabin, with a price limit that is exceeded."""
+    """Draw a wish for business within a limit that the price exceeds, so that nothing is changed; Unfit without a trip."""
     trip = case.find(lambda trip: (priced(case, trip, "business") or 0) >= 100)
     rise = need(priced(case, trip, "business"))
     limit = rise // 10 * 10 - 10 * case.rng.randrange(1, 6)
@@ -146,7 +146,7 @@ def too_dear(case: Case) -> Pieces:
 
 
 def cancel_rest(case: Case) -> Pieces:
-    """Draw a wish to cancel a trip of which a part has been flown."""
+    """Draw a wish to cancel the rest of a trip of which a part has been flown, which is refused; Unfit without one."""
     trip = case.find(lambda trip: not trip.ahead and "available" in trip.statuses)
     say = f"<I> want to cancel what is left of <my> {case.label(trip)} and get <my> money back for it."
     return (refused(case, trip, say, "it is only about the flight back", case.reason("plans")),)
@@ -160,7 +160,7 @@ REFUSED = {kind.__name__: kind for kind in _KINDS}
 
 
 def budgeted(case: Case) -> Pieces:
-    """Draw a wish for business within a price limit, and else for the next cabin up or down; Unfit if no trip allows it."""
+    """Draw a wish for business within a limit, else for economy (basic economy if it is economy); Unfit without a trip."""
     for trip in case.free():
         other = "economy" if trip.record["cabin"] == "basic_economy" else "basic_economy"
         rise = priced(case, trip, "business")
@@ -178,7 +178,7 @@ def budgeted(case: Case) -> Pieces:
 
 
 def _plain_case(case: Case) -> Case:
-    """Return the case for a piece that has its own conditions."""
+    """Return a case at the medium level that shares the balances; marks the given one's as used."""
     plain = Case(case.rng, case.database, case.user, "medium", case.vague)
     plain.balances = case.balances
     case.uses_balance = True
@@ -211,7 +211,7 @@ def cheapest_day(case: Case) -> Pieces:
 
 
 def whichever(case: Case) -> Pieces:
-    """Draw a wish to cancel two trips as far as that is allowed, which it is for one of them."""
+    """Draw a wish to cancel two trips as far as that is allowed, which it is for one of them; Unfit without both."""
     trips = [trip for trip in case.free() if trip.ahead]
     good = need([trip for trip in trips if may_cancel(trip.record, trip.statuses)])[0]
     both = [good, need([trip for trip in trips if not may_cancel(trip.record, trip.statuses)])[0]]
@@ -224,7 +224,7 @@ def whichever(case: Case) -> Pieces:
 
 
 def upgrades(case: Case) -> Pieces:
-    """Draw a wish for one cabin on two trips at once, and for the total price."""
+    """Draw a wish for one cabin, business or economy, on two trips at once, and for the total price; Unfit without two."""
     target = case.rng.choice(("business", "business", "economy"))
     rises = {trip.id: priced(case, trip, target) or 0 for trip in case.free()}
     trips = several(case, (trip for trip in case.free() if rises[trip.id]))
@@ -268,7 +268,7 @@ def again(case: Case) -> Pieces:
 
 
 def with_a_stop(case: Case) -> Pieces:
-    """Draw a wish for a booking between two cities without direct flights: the cheapest with one stop."""
+    """Draw a wish for a booking between cities without direct flights, the cheapest with one stop; Unfit without one alone."""
     links = {(flight["origin"], flight["destination"]) for flight in case.flights.values()}
     apart = [(one, two) for one in CITIES for two in CITIES if one != two and (one, two) not in links]
     origin, destination = case.rng.choice(apart)

@@ -32,7 +32,7 @@ BOOKED = ("booked", "HATHAT")
 
 
 def cancel(case: Case) -> Pieces:
-    """Draw a cancellation that the policy allows."""
+    """Draw a cancellation that the policy allows, of a trip with no cancelled flight; Unfit without one."""
     trip = case.find(lambda trip: "cancelled" not in trip.statuses and trip.grounds(True))
     return (cancelling(case, trip, case.reason(case.pick(*trip.grounds(True)))),)
 
@@ -45,7 +45,7 @@ def cancelling(case: Case, trip: Trip, reason: Fact) -> Piece:
 
 
 def struck(case: Case) -> Pieces:
-    """Draw a complaint about a flight that the airline cancelled: the reservation goes, and a certificate may be due."""
+    """Draw two wishes on a flight that the airline cancelled: cancel the trip, then a certificate; Unfit if none is due."""
     trip = case.find(lambda trip: "cancelled" in trip.statuses and trip.ahead)
     worth = compensation(case.membership, trip.record, trip.statuses)
     first = cancelling(case, trip, Fact("reason", "the reason is that the airline cancelled one of its flights."))
@@ -67,7 +67,7 @@ def late(case: Case) -> Pieces:
 
 
 def compensating(case: Case, trip: Trip, worth: int, what: str) -> Piece:
-    """Return the piece of a certificate."""
+    """Return the wish for a certificate of a given worth, for the trip's first flight that is `what` (cancelled or delayed)."""
     leg = trip.legs[trip.statuses.index(what)]
     flight = case.pick(f"flight {leg['flight_number']}", f"the flight {route_of(leg)} on {day_of(leg['date'])}")
     verb = "was cancelled by the airline" if what == "cancelled" else "is delayed"
@@ -81,7 +81,7 @@ def compensating(case: Case, trip: Trip, worth: int, what: str) -> Piece:
 
 
 def cabin(case: Case) -> Pieces:
-    """Draw a wish for another cabin for everybody on a trip."""
+    """Draw a wish for another cabin, at another price, for everybody on a trip; Unfit where no trip allows it."""
 
     def targets(trip: Trip) -> list[str]:
         """Return the other cabins in which the trip can be priced."""
@@ -92,7 +92,7 @@ def cabin(case: Case) -> Pieces:
 
 
 def priced(case: Case, trip: Trip, cabin_wanted: str) -> int | None:
-    """Return the rise of the price in another cabin; None where it cannot be had, or costs the same."""
+    """Return the rise in price of another cabin (a fall is below 0); None where it cannot be had, or costs the same."""
     if not trip.bookable or cabin_wanted == trip.record["cabin"]:
         return None
     total = 0
@@ -105,7 +105,7 @@ def priced(case: Case, trip: Trip, cabin_wanted: str) -> int | None:
 
 
 def recabining(case: Case, trip: Trip, target: str) -> Piece:
-    """Return the piece of a change of cabin."""
+    """Return the wish for a change to a cabin, asking for the price; of a tricky customer within a limit that holds."""
     words, difference = CABIN_WORDS[target], priced(case, trip, target) or 0
     question, verb = ("how much more that costs", "upgrade") if difference > 0 else ("how much comes back", "switch")
     say = case.say("cabin", trip=case.label(trip), cabin=words, question=question, verb=verb)
@@ -136,7 +136,7 @@ def move(case: Case) -> Pieces:
 
 
 def moving(case: Case, trip: Trip, place: int) -> Piece | None:
-    """Return the piece of a flight that is moved to another day, or None if there is no flight to move it to."""
+    """Return the wish to move a trip's flight to one of the next few days; None where no flight fits, or costs the same."""
     leg, cabin = trip.legs[place], trip.record["cabin"]
     for day in later_days(case, trip, place)[:4]:
         offer = case.select(case.seated(leg["origin"], leg["destination"], date(day), cabin, trip.size))
@@ -160,7 +160,7 @@ def moving(case: Case, trip: Trip, place: int) -> Piece | None:
 
 
 def rerouted(case: Case, trip: Trip, place: int, flight: Row) -> tuple[int, Fact, Action]:
-    """Return the difference in price of another flight at a place of a trip, how that is paid, and the call."""
+    """Return another flight's difference in price for all at a place of a trip, how it is paid (charged), and the call."""
     difference = (flight["price"] - trip.legs[place]["price"]) * trip.size
     method, payment = case.pay(difference)
     legs = [flight if one == place else leg for one, leg in enumerate(trip.legs)]
@@ -168,12 +168,12 @@ def rerouted(case: Case, trip: Trip, place: int, flight: Row) -> tuple[int, Fact
 
 
 def part_of(trip: Trip, place: int) -> str:
-    """Return the customer's words for one flight of a trip."""
+    """Return "flight" for a trip's only flight, else "flight out" or "flight back" by place."""
     return "flight" if len(trip.legs) == 1 else ("flight out", "flight back")[place]
 
 
 def bags(case: Case) -> Pieces:
-    """Draw a wish for more bags on a trip."""
+    """Draw a wish for one to three more bags on a trip, which may cost something; Unfit without a trip open to changes."""
     trip = case.find(lambda trip: trip.open)
     record, more = trip.record, case.rng.randrange(1, 4)
     total = record["total_baggages"] + more
@@ -187,7 +187,7 @@ def bags(case: Case) -> Pieces:
 
 
 def passenger(case: Case) -> Pieces:
-    """Draw a change of a passenger, or of a misspelt last name."""
+    """Draw a change of a passenger, or (4 in 10) of a misspelt last name; Unfit without a trip open to changes."""
     trip = case.find(lambda trip: trip.open)
     people = thawed(trip.record["passengers"])
     place = case.rng.randrange(len(people))
@@ -213,7 +213,7 @@ def passenger(case: Case) -> Pieces:
 
 
 def book(case: Case) -> Pieces:
-    """Draw a wish for a new trip, one way or round, with its total price; Unfit if one was booked already."""
+    """Draw a wish for a new trip, with its total price; Unfit if one was booked already or no flight fits."""
     need(not case.booked)
     rng, user = case.rng, case.user
     people = [me(case), *([case.someone()] if rng.random() < 0.4 else [])]
@@ -256,7 +256,7 @@ def bag_fact(number: int) -> Fact:
 def booking(
     case: Case, legs: list[Row], people: Any, cabin: str, payments: list[dict[str, object]], bags: int = 0, paid: int = 0
 ) -> Action:  # fmt: skip
-    """Return the call that books flights one way, without insurance."""
+    """Return the call that books flights as one way and without insurance, from the first origin to the last destination."""
     return ("book_reservation", {
         "user_id": case.user["user_id"], "origin": legs[0]["origin"], "destination": legs[-1]["destination"],
         "flight_type": "one_way", "cabin": cabin, "flights": flights_of(legs), "passengers": people,
@@ -265,7 +265,7 @@ def booking(
 
 
 def _new_flights(case: Case, cabin: str, size: int) -> tuple[list[Row], list[str]]:
-    """Return the flights of a new trip and the words that choose them."""
+    """Return the flights of a new trip, round in 4 of 10 cases, and the words that choose them; Unfit where none fits."""
     some = case.rng.choice(list(case.flights.values()))
     days = sorted(case.rng.sample(range(TODAY + 2, DAYS + 1), 2 if case.rng.random() < 0.4 else 1))
     ways = [(some["origin"], some["destination"]), (some["destination"], some["origin"])]
@@ -278,7 +278,7 @@ def _new_flights(case: Case, cabin: str, size: int) -> tuple[list[Row], list[str
 
 
 def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
-    """Draw the payments of a booking (a certificate and a card, a gift card, or a card), and the fact of how it is paid."""
+    """Draw a booking's payments (certificate and card, gift card, or card), charge a gift card; return them and their fact."""
     worth = {key: case.balances[key] for key, one in case.methods.items() if one["source"] == "certificate"}
     card = case.rng.choice([key for key, one in case.methods.items() if one["source"] == "credit_card"])
     for certificate, balance in worth.items():
@@ -299,7 +299,7 @@ def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
 
 
 def costs(case: Case) -> Pieces:
-    """Draw a question that needs adding up: the price of two trips."""
+    """Draw the question of what two trips cost together; Unfit without two."""
     trips = several(case, case.free())
     total = str(sum(refund(trip.record) for trip in trips))
     say = f"<I> want to know how much <I> paid in total for {case.both(trips)} together, as one number."
@@ -308,7 +308,7 @@ def costs(case: Case) -> Pieces:
 
 
 def several(case: Case, trips: Iterable[Trip]) -> list[Trip]:
-    """Return the first two of some trips, and keep them for a piece."""
+    """Return the first two of some trips, kept for a piece; Unfit where there are fewer."""
     two = list(trips)[:2]
     need(len(two) == 2)
     for trip in two:
@@ -317,7 +317,7 @@ def several(case: Case, trips: Iterable[Trip]) -> list[Trip]:
 
 
 def balance(case: Case) -> Pieces:
-    """Draw a question that needs adding up: the balance of a gift card and a certificate."""
+    """Draw the question of gift card and certificate together; Unfit unless both are there, unused; sets the balances to 0."""
     need(not case.uses_balance and len(case.balances) >= 2)
     total = str(sum(case.balances.values()))
     case.balances = dict.fromkeys(case.balances, 0)

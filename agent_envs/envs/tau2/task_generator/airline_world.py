@@ -25,7 +25,7 @@ Leg = dict[str, Any]
 
 @lru_cache(maxsize=4)
 def database(world: int) -> Database:
-    """Return the database of a world, made once per process and shared."""
+    """Return the database of a world, cached, the same at each call."""
     rng = Random(f"tau2/airline/{world}")
     flights = _flights(rng)
     users = _users(rng)
@@ -44,7 +44,7 @@ def _clock(minutes: int) -> str:
 
 
 def _pairs(rng: Random) -> list[tuple[str, str]]:
-    """Return pairs of airports: a ring through all of them, so that every city is reached, and chords."""
+    """Return PAIRS pairs of airports: a ring through all, so that every city is reached, and chords drawn at random."""
     ring = rng.sample(sorted(CITIES), len(CITIES))
     pairs = [(here, ring[place - 1]) for place, here in enumerate(ring)]
     edges = {frozenset(pair) for pair in pairs}
@@ -55,7 +55,7 @@ def _pairs(rng: Random) -> list[tuple[str, str]]:
 
 
 def _flights(rng: Random) -> dict[str, Any]:
-    """Draw the flights by number: some times a day each way between the drawn pairs of airports, an instance for each day."""
+    """Draw the flights by number: both ways between drawn pairs, some times a day, with a record for each day."""
     flights: dict[str, Any] = {}
     for one, two in _pairs(rng):
         minutes, fare = 5 * rng.randrange(15, 54), rng.randrange(90, 190)
@@ -73,7 +73,7 @@ def _flights(rng: Random) -> dict[str, Any]:
 
 
 def _instance(rng: Random, day: int, start: int, minutes: int, fare: int) -> dict[str, Any]:
-    """Draw the record of a flight on a day, by its status: cancelled, landed, flying, delayed or on time, else available."""
+    """Draw a flight's record on a day: cancelled (1 in 20), landed or flying (by 3 pm today), delayed, on time or available."""
     chance = rng.random()
     if chance < 0.05 and day != TODAY:
         return {"status": "cancelled"}
@@ -133,7 +133,7 @@ def _users(rng: Random) -> dict[str, Any]:
 
 
 def _methods(rng: Random, codes: list[str]) -> dict[str, Any]:
-    """Return one or two cards, and perhaps a gift card and a certificate: never two that the same words describe."""
+    """Return methods by id: one or two cards, perhaps a gift card and a certificate, no two described alike."""
     ends = rng.sample(range(1000, 10_000), 2)
     methods: list[dict[str, Any]] = [
         {
@@ -166,7 +166,7 @@ class _Desk:
                 self.by_status.setdefault(flight["dates"][date(day)]["status"], []).append((flight, day))
 
     def reservations(self, users: dict[str, Any]) -> dict[str, Any]:
-        """Return all reservations, and enter them with their customers."""
+        """Return all reservations by id, three or four a customer, and enter the ids with their customers, in place."""
         records: dict[str, Any] = {}
         for user in users.values():
             for kind in self.rng.sample(KINDS, self.rng.choice((3, 3, 4))):
@@ -184,7 +184,7 @@ class _Desk:
         return letters[:3] + figures[0] + letters[3] + figures[1]
 
     def _reservation(self, key: str, user: dict[str, Any], kind: str) -> dict[str, Any]:
-        """Draw a user's reservation of a kind, with legs, passengers, bags and a payment that fit the policy's prices."""
+        """Draw a user's reservation of a kind: cabin, legs, passengers, bags, insurance, and one card payment for all of it."""
         rng = self.rng
         cabin = {"business": "business", "basic": "basic_economy"}.get(kind) or (
             "economy" if kind in ("plain", "insured") else rng.choice(_ECONOMY)
@@ -211,7 +211,7 @@ class _Desk:
         }  # fmt: skip
 
     def _booking_time(self, kind: str) -> str:
-        """Return a time of booking by kind: within the last day, in April for trips begun or past, else early in May."""
+        """Return a booking time: within the last day (fresh), in April (begun, past), else on May 1 to 12."""
         rng = self.rng
         time = f"{rng.randrange(60):02d}:{rng.randrange(60):02d}"
         if kind == "fresh":
@@ -223,7 +223,7 @@ class _Desk:
         return f"2024-05-{rng.randrange(1, 13):02d}T{rng.randrange(8, 22):02d}:{time}"
 
     def _legs(self, kind: str) -> list[tuple[Any, int]]:
-        """Return flights with their days: one way, or there and back a few days later."""
+        """Return flights with their days, one way or there and back (begun: always), that suit the kind of reservation."""
         rng = self.rng
         if kind in ("struck", "late"):
             first, start = rng.choice(self.by_status["cancelled" if kind == "struck" else "delayed"])
@@ -243,7 +243,7 @@ class _Desk:
         return next((day for day in days if flight["dates"][date(day)]["status"] != "cancelled"), high)
 
     def _priced_leg(self, flight: Any, day: int, cabin: str) -> Leg:
-        """Return a flight of a reservation at a price of the day on which it was booked."""
+        """Return a flight as a reservation's leg, at 80 to 120 per cent of the first price it has in the cabin."""
         prices = next(one["prices"] for one in flight["dates"].values() if "prices" in one)
         return {
             "origin": flight["origin"], "destination": flight["destination"], "flight_number": flight["flight_number"],

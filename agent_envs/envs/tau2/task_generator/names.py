@@ -51,7 +51,7 @@ def user_id(person: Person, code: str) -> str:
 
 
 def email(rng: Random, person: Person, code: str) -> str:
-    """Return an e-mail address, at a host that belongs to nobody."""
+    """Return an e-mail address made of a person's name and a code, at a host that belongs to nobody."""
     first, last = person.first.lower(), person.last.lower()
     start = rng.choice(
         (f"{first}.{last}{code}", f"{first}{last}{code}", f"{first[0]}.{last}{code}", f"{last}.{first}{code}")
@@ -60,7 +60,7 @@ def email(rng: Random, person: Person, code: str) -> str:
 
 
 def address(rng: Random) -> dict[str, str]:
-    """Return an address: `address1`, `address2` (often ""), `city`, `country`, `state` and `zip`."""
+    """Return an address: `address1`, `address2` ("" half of the time), `city`, `country`, `state` and `zip`."""
     city, state, area = rng.choice(_LISTS["cities"])  # and the first three figures of its zip codes
     flat = f"{rng.choice(('Apt', 'Suite', 'Unit'))} {rng.randrange(1, 400)}" if rng.random() < 0.5 else ""
     return {

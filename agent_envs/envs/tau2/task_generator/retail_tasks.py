@@ -37,7 +37,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
 
 
 def draw_wishes(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, Pieces]:
-    """Draw the customer of a task and its wishes, in the order in which it asks for them."""
+    """Draw a task's customer and its wishes, in the order in which it asks, redrawn until they fit; alike at each call."""
     rng = Random(f"tau2/retail/{world}/{split}/{number}/{difficulty}")
     tables = database(world).tables
     users = list(tables["users"].values())
@@ -51,7 +51,7 @@ def draw_wishes(split: str, number: int, difficulty: str, world: int = 0) -> tup
 
 
 def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
-    """Return the kinds of wants of a task, the rarer first; at least one of them is granted by a call or by a figure."""
+    """Draw a task's kinds of wants: easy one, medium two, hard one or two traps and others; the rarer come first."""
     if difficulty == "easy":
         return [rng.choice(_ANY)]
     if difficulty == "medium":
@@ -63,7 +63,7 @@ def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
 
 
 def _pieces(case: Case, kinds: Sequence[Kind], difficulty: str) -> Pieces:
-    """Return the wishes of a customer in random order; () where one cannot be drawn, or two touch the same thing."""
+    """Return a customer's wishes in random order, perhaps with a question for all refunds; () where one is unfit or clashes."""
     groups: list[Pieces] = []
     try:
         for kind in kinds:
@@ -81,7 +81,7 @@ def _pieces(case: Case, kinds: Sequence[Kind], difficulty: str) -> Pieces:
 
 
 def _grand_total(case: Case, pieces: Pieces) -> Pieces:
-    """Return a question for all that several wishes give back, where there is something to add up."""
+    """Return the question for the sum of two or more wishes' refunds, in 7 of 10 cases and if it has cents; else ()."""
     refunds = [piece.refund for piece in pieces if piece.refund]
     if len(refunds) < 2 or not tellable(sum(refunds)) or case.rng.random() < 0.3:
         return ()
@@ -89,7 +89,7 @@ def _grand_total(case: Case, pieces: Pieces) -> Pieces:
 
 
 def _published_row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, Any]:
-    """Return a case and its wishes as a published row: the user's script and instructions, and the calls that are expected."""
+    """Return a case and its wishes as a published row: the customer's script, instructions, and the calls expected."""
     user, rng = case.user, case.rng
     knows_email = rng.random() < _KNOWS_EMAIL[difficulty]
     persona = rng.choice(_PERSONAS[difficulty])
@@ -118,7 +118,7 @@ def _narrate(text: str) -> str:
 
 
 def _task_instructions(pieces: Pieces) -> str:
-    """Return when wishes that wait for a refusal come, details to tell if asked, how often to insist, and how to end."""
+    """Return the player's instructions: wishes after a refusal, details to tell if asked, how often to insist, how to end."""
     parts = []
     for ordinal, piece in zip(ORDINALS, pieces, strict=False):
         if piece.only_if_refused:

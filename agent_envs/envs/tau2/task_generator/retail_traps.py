@@ -40,7 +40,7 @@ def instead(piece: Piece, touched_before: frozenset[str]) -> Piece:
 
 
 def cancel_delivered(case: Case) -> Pieces:
-    """Draw a wish to cancel a delivered order, which cannot be; then it is to be returned."""
+    """Draw a wish to cancel a delivered order, which is refused; then to return the item. Unfit without one."""
     order, item = case.choose("delivered")
     words, number = case.label(order, item)
     say = f"<I> want to cancel {words} and get <my> money back, because <I> no longer need it."
@@ -49,7 +49,7 @@ def cancel_delivered(case: Case) -> Pieces:
 
 
 def cancel_processed(case: Case) -> Pieces:
-    """Draw a wish to cancel a processed order, which cannot be."""
+    """Draw a wish to cancel a processed order, which is refused; Unfit without one."""
     order, item = case.choose("processed")
     words, number = case.label(order, item)
     say = f"<I> want to cancel {words}, because <I> ordered it by mistake."
@@ -57,7 +57,7 @@ def cancel_processed(case: Case) -> Pieces:
 
 
 def bad_reason(case: Case) -> Pieces:
-    """Draw a cancellation for a reason that does not count; then the order is to be sent elsewhere."""
+    """Draw a cancellation for a reason that does not count, refused; then, in 6 of 10, to have the order sent elsewhere."""
     order, item = case.choose("pending")
     words, number = case.label(order, item)
     why = case.say("other_reasons")
@@ -69,7 +69,7 @@ def bad_reason(case: Case) -> Pieces:
 
 
 def foreign_order(case: Case) -> Pieces:
-    """Draw a wish to cancel somebody else's order; the tools would do it."""
+    """Draw a wish to cancel somebody else's pending order, which must be refused though the tools would do it."""
     orders = case.tables["orders"]
     candidates = [
         orders[order_id]
@@ -85,7 +85,7 @@ def foreign_order(case: Case) -> Pieces:
 
 
 def take_out(case: Case) -> Pieces:
-    """Draw a wish to take one item out of a pending order; as that cannot be, all of it is to be cancelled."""
+    """Draw a wish to take an item out of a pending order, refused; then to cancel all of it. Unfit without one."""
     order, item = case.choose("pending", 2)
     amount, uses = order["payment_history"][0]["amount"], case.touching(order, case.paid_with(order))
     words, number = case.label(order, item)
@@ -102,7 +102,7 @@ def take_out(case: Case) -> Pieces:
 
 
 def wrong_refund(case: Case) -> Pieces:
-    """Draw a wish for a refund to a method that may not get it; then to the one that paid."""
+    """Draw a wish for a refund to a method that may not get it, refused; then to the one that paid. Unfit without one."""
     order, item = case.choose("delivered")
     paid = order["payment_history"][0]["payment_method_id"]
     wrong = need([method for method in case.payers if method["id"] != paid])[0]
@@ -124,7 +124,7 @@ def modified_order(case: Case) -> Pieces:
 
 
 def price_cap(case: Case) -> Pieces:
-    """Draw a wish to exchange a delivered item if that costs little enough, and else to return it."""
+    """Draw a wish to exchange an item within a limit, else to return it; the price decides which is gold. Unfit without one."""
     order, item = case.choose("delivered")
     new, text = need(other_variant(case, item, False))
     difference, name = round(new["price"] - item["price"], 2), plain(item["name"])
@@ -149,7 +149,7 @@ def price_cap(case: Case) -> Pieces:
 
 
 def short_card(case: Case) -> Pieces:
-    """Draw a wish to pay an order with a gift card that does not cover it, and else with another method."""
+    """Draw a wish to pay with a gift card if it covers an order, else another method, which is gold; Unfit if it covers."""
     order, item = case.choose("pending")
     paid = order["payment_history"][0]
     need("gift" not in case.used)
@@ -162,7 +162,7 @@ def short_card(case: Case) -> Pieces:
 
 
 def by_total(case: Case) -> Pieces:
-    """Draw a wish to cancel an order if it was dear enough, and else to send it elsewhere."""
+    """Draw a wish to cancel an order if it came to more than a limit, else to send it elsewhere; the amount decides."""
     order, item = case.choose("pending")
     amount = order["payment_history"][0]["amount"]
     limit = int(amount * case.rng.choice((0.6, 0.8, 1.2, 1.5))) // 10 * 10
@@ -184,7 +184,7 @@ def by_total(case: Case) -> Pieces:
 
 
 def second_choice(case: Case) -> Pieces:
-    """Draw a wish to exchange an item for a variant that is not available, and else for another one."""
+    """Draw a wish to exchange an item for a variant not available, else for another, which is gold; Unfit without either."""
     order, item = case.choose("delivered")
     variants = list(case.tables["products"][item["product_id"]]["variants"].values())
     missing = [one for one in variants if not one["available"] and one["item_id"] != item["item_id"]]
@@ -196,7 +196,7 @@ def second_choice(case: Case) -> Pieces:
 
 
 def wrong_number(case: Case) -> Pieces:
-    """Draw a wish to return an item, in which the customer names the number of another order at first."""
+    """Draw a wish to return an item from a wrong order number, put right when asked; Unfit without another order."""
     order, item = case.choose("delivered")
     wrong = case.rng.choice(need([other for other in case.all_orders if other is not order]))["order_id"]
     name = plain(item["name"])

@@ -61,7 +61,7 @@ class Case:
         return [self.tables["orders"][order_id] for order_id in self.user["orders"]]
 
     def choose(self, status: str, least: int = 1) -> tuple[Record, Record]:
-        """Return an order of a status that is free, and an item of it that names it among all of the customer's."""
+        """Return a free order of a status with `least` items, and an item of it that no other order has; or Unfit."""
         names = [item["name"] for order in self.all_orders for item in order["items"]]
         pairs = [
             (order, item)
@@ -80,7 +80,7 @@ class Case:
         return method
 
     def label(self, order: Record, item: Record) -> tuple[str, Fact]:
-        """Return the customer's words for an order, and the fact that answers a question for its number."""
+        """Return the customer's words for an order, its number or (vague) an item, and the fact that answers for its number."""
         name, order_id = plain(item["name"]), order["order_id"]
         if not self.vague:
             return f"order {order_id}", Fact("order", f"the order number is {order_id}.", order_id)
@@ -97,7 +97,7 @@ Kind = Callable[[Case], Pieces]
 
 
 def plain(name: str) -> str:
-    """Return a product's name as people write it in a sentence: "desk lamp", but "USB hub" and "T-shirt"."""
+    """Return a product's name as written in a sentence: "desk lamp", but "USB hub" and "T-shirt"."""
     if name == "T-Shirt":
         return "T-shirt"
     return " ".join(
@@ -116,7 +116,7 @@ def figure(amount: float) -> str:
 
 
 def method_words(method: Record) -> str:
-    """Return the customer's words for one of its payment methods."""
+    """Return the customer's words for a method: a card by brand and digits, else "gift card" or "PayPal account"."""
     if method["source"] == "credit_card":
         return f"<my> {method['brand'].capitalize()} card ending in {method['last_four']}"
     return "<my> gift card" if method["source"] == "gift_card" else "<my> PayPal account"
@@ -137,7 +137,7 @@ def touched(order: Record, *methods: Record) -> frozenset[str]:
 
 
 def order_address(case: Case) -> Pieces:
-    """Draw a wish to send a pending order elsewhere: to an address that is told, or to the one in the profile."""
+    """Draw a wish to send a pending order to a new address or, if vague and it differs, the profile's; Unfit without one."""
     order, item = case.choose("pending")
     home = case.user["address"]
     if case.vague and order["address"] != home and "home" not in case.used:
@@ -153,7 +153,7 @@ def sent_anywhere(case: Case, order: Record, item: Record, uses: frozenset[str])
 
 
 def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, uses: frozenset[str]) -> Piece:
-    """Return the wish to have an order sent to a place that `where` names."""
+    """Return the wish to have an order sent to `place`, which `where` names."""
     words, number = case.label(order, item)
     say = case.say("address", order=words, where=where)
     facts = (number, Fact("address", f"the new address is {where}."))
@@ -166,7 +166,7 @@ def _send_to(order: Record, place: Record) -> tuple[Action, ...]:
 
 
 def home_address(case: Case) -> Pieces:
-    """Draw a wish to change the address in the profile, and sometimes that of a pending order with it."""
+    """Draw a wish to change the profile's address, if vague with pending orders'; Unfit if it is touched already."""
     need("home" not in case.used)
     place = address(case.rng)
     where = on_one_line(place)
@@ -178,7 +178,7 @@ def home_address(case: Case) -> Pieces:
 
 
 def _with_order_moves(case: Case, piece: Piece, place: Record) -> Piece:
-    """Add pending orders, one or all, to the wish to change the profile's address; the wish alone if none is free."""
+    """Return the wish for the profile's address with a pending order, or all if free, added; unchanged where none is free."""
     try:
         order, item = case.choose("pending")
     except Unfit:
@@ -197,7 +197,7 @@ def _with_order_moves(case: Case, piece: Piece, place: Record) -> Piece:
 
 
 def other_variant(case: Case, item: Record, cheapest: bool) -> tuple[Record, str] | None:
-    """Return a variant that an item can be changed to, and the words for it; None where there is none."""
+    """Return an available variant, the cheapest or one with at most two changes, and words for it; None without one."""
     variants = case.tables["products"][item["product_id"]]["variants"].values()
     others = [variant for variant in variants if variant["available"] and variant["item_id"] != item["item_id"]]
     if cheapest:
@@ -217,7 +217,7 @@ def other_variant(case: Case, item: Record, cheapest: bool) -> tuple[Record, str
 
 
 def _cheapest_variant(case: Case, item: Record, others: list[Record]) -> tuple[Record, str] | None:
-    """Return the cheapest variant, of all or with one given option, and its words; None where none is cheaper than the item."""
+    """Return the cheapest variant, of all or with one drawn option, and its words; None where none of all is cheaper."""
     values = {axis: one["options"][axis] for one in others for axis in _changes(item, one)}
     axis = case.rng.choice([*sorted(values), "", ""])
     able = [one for one in others if not axis or one["options"][axis] == values[axis]]
@@ -233,7 +233,7 @@ def _changes(item: Record, variant: Record) -> list[str]:
 
 
 def swap(case: Case) -> Pieces:
-    """Draw a wish to exchange items of a delivered order."""
+    """Draw a wish to exchange an item of a delivered order, of a vague customer one or two; Unfit without one."""
     return _swap_wish(case, "delivered", 2 if case.vague else 1)
 
 
@@ -243,7 +243,7 @@ def change_item(case: Case) -> Pieces:
 
 
 def _swap_wish(case: Case, status: str, most: int) -> Pieces:
-    """Return the wish to have other variants of up to `most` items of an order of a status."""
+    """Return the wish for other variants of 1 to `most` items of an order; Unfit without one, a payer or cents to tell."""
     order, item = case.choose(status)
     items = [item, *(other for other in order["items"] if other is not item)][: case.rng.randrange(1, most + 1)]
     variants = [other_variant(case, one, case.vague and case.rng.random() < 0.4) for one in items]
@@ -257,7 +257,7 @@ def _swap_wish(case: Case, status: str, most: int) -> Pieces:
 
 
 def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], method: Record, pending: bool) -> Piece:
-    """Return the wish to have other variants (item, new variant, words for it) of items of an order."""
+    """Return the wish for other variants (item, variant, words) of an order's items, in half the cases with the difference."""
     words, number = case.label(order, pairs[0][0])
     names = [plain(item["name"]) for item, _, _ in pairs]
     new_words = listed(f"the {name} for {text}" for name, (_, _, text) in zip(names, pairs, strict=True))
@@ -290,7 +290,7 @@ def _with_question(piece: Piece, amount: float, question: str) -> Piece:
 
 
 def pay_otherwise(case: Case) -> Pieces:
-    """Draw a wish to pay a pending order by another method."""
+    """Draw a wish to pay a pending order by another method that can; Unfit without one."""
     order, item = case.choose("pending")
     amount, former = order["payment_history"][0]["amount"], case.paid_with(order)
     able = [
@@ -302,7 +302,7 @@ def pay_otherwise(case: Case) -> Pieces:
 
 
 def paying(case: Case, order: Record, item: Record, method: Record, wish: str, uses: frozenset[str]) -> Piece:
-    """Return the wish to have an order paid by a method, as `wish` words it."""
+    """Return the wish to have an order paid by `method`, as `wish` words it."""
     words, number = case.label(order, item)
     call = ("modify_pending_order_payment", {"order_id": order["order_id"], "payment_method_id": method["id"]})
     say = case.say("payment", order=words, wish=wish)
@@ -320,7 +320,7 @@ def cancel(case: Case) -> Pieces:
 
 
 def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) -> Piece:
-    """Return the wish to cancel an order."""
+    """Return the wish to cancel an order for a reason that counts, in half the cases with the question for the refund."""
     reason = case.rng.choice(list(WORDS["reasons"]))
     why = case.rng.choice(WORDS["reasons"][reason])
     words, number = case.label(order, item)
@@ -339,7 +339,7 @@ def cancelled(order: Record, reason: str = "no longer needed") -> tuple[Action, 
 
 
 def give_back(case: Case) -> Pieces:
-    """Draw a wish to return items of a delivered order: named ones, all but one, or the dearest."""
+    """Draw a wish to return a delivered order's items: named ones, or (vague) all but one or the dearest; or Unfit."""
     order, item = case.choose("delivered")
     items = [item, *(other for other in order["items"] if other is not item and case.rng.random() < 0.35)]
     original = case.paid_with(order)
@@ -351,7 +351,7 @@ def give_back(case: Case) -> Pieces:
 
 
 def _worked_out(case: Case, order: Record, item: Record, method: Record, where: str) -> Piece:
-    """Return the wish to give back items that are not named."""
+    """Return the wish to give back items told without names: all but one, or the most expensive."""
     rest = [other for other in order["items"] if other is not item]
     dearest = max(order["items"], key=lambda other: float(other["price"]))
     names, items = case.rng.choice((
@@ -364,7 +364,7 @@ def _worked_out(case: Case, order: Record, item: Record, method: Record, where: 
 
 
 def returning(case: Case, order: Record, items: list[Record], method: Record, where: str) -> Piece:
-    """Return the wish to give back items of a delivered order, with the refund to a method that `where` names."""
+    """Return the wish to give back named items of a delivered order, with the refund to a method that `where` names."""
     words, _ = case.label(order, items[0])
     names = listed("the " + plain(item["name"]) for item in items)
     say = case.say("return_vaguely" if case.vague else "return", items=names, order=words, where=where)
@@ -374,7 +374,7 @@ def returning(case: Case, order: Record, items: list[Record], method: Record, wh
 def _return_wish(
     case: Case, what: tuple[Record, list[Record], Record], worded: tuple[str, str, str], item: Record
 ) -> Piece:  # fmt: skip
-    """Return the wish to have items of an order back with a method, worded: as a whole, the items, and the method."""
+    """Return the wish to give back items, its words given (whole, items, method), in half the cases with the refund asked."""
     (order, items, method), (say, names, where) = what, worded
     amount = total(items)
     asks = case.rng.random() < 0.5 and tellable(amount)
@@ -421,7 +421,7 @@ def _ask_of(case: Case, name: str, order: Record, item: Record, answer: str) -> 
 
 
 def _ask_cheapest(case: Case) -> Piece:
-    """Return the question for the lowest price of a product's available variants."""
+    """Return the question for the lowest price of any product's available variants."""
     product = case.rng.choice(list(case.tables["products"].values()))
     price = min(variant["price"] for variant in product["variants"].values() if variant["available"])
     name, product_id = plain(product["name"]), product["product_id"]
@@ -433,7 +433,7 @@ def _ask_cheapest(case: Case) -> Piece:
 
 
 def _ask_balance(case: Case) -> Piece:
-    """Return the question for the gift card's balance; Unfit is raised where no free one is there."""
+    """Return the question for the gift card's balance; Unfit without one that is untouched."""
     need(case.gift_cards and "gift" not in case.used)
     read = ("get_user_details", {"user_id": case.user["user_id"]})
     balance = figure(case.gift_cards[0]["balance"])

@@ -69,7 +69,7 @@ def products(rng: Random) -> dict[str, Record]:
 
 
 def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
-    """Draw a product's variants by item id; the first three are always available."""
+    """Draw a product's 6 or more variants by item id, at different prices; the first three are always available."""
     low, high = row["prices"]
     combinations = list(product(*row["options"].values()))
     sample = rng.sample(combinations, min(len(combinations), rng.randrange(6, _MOST_VARIANTS + 1)))
@@ -86,7 +86,7 @@ def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
 
 
 def _user(rng: Random, person: Person, code: str) -> Record:
-    """Draw a customer with one or two cards, and perhaps a PayPal account and a gift card."""
+    """Draw a customer with one or two cards, and perhaps a PayPal account and a gift card; no orders yet."""
     methods = [_card(rng) for _ in range(rng.choice((1, 1, 2)))]
     if rng.random() < 0.5:
         methods.append({"source": "paypal", "id": f"paypal_{digits(rng, 7)}"})
@@ -102,7 +102,7 @@ def _user(rng: Random, person: Person, code: str) -> Record:
 
 
 def _card(rng: Random) -> Record:
-    """Draw a credit card."""
+    """Draw a credit card, without looking at others' numbers."""
     return {
         "source": "credit_card", "id": f"credit_card_{digits(rng, 7)}", "brand": rng.choice(CARD_BRANDS),
         "last_four": digits(rng, 4),
@@ -110,7 +110,7 @@ def _card(rng: Random) -> Record:
 
 
 def _order(rng: Random, order_id: str, user: Record, goods: dict[str, Record]) -> Record:
-    """Draw an order as it is placed: one to five products, its status, and one payment for all."""
+    """Draw an order as it is placed: one to five products, status, address (mostly the user's), and one payment for all."""
     names, weights = zip(*_STATUSES, strict=True)
     bought = [goods[product_id] for product_id in rng.sample(list(goods), rng.choice((1, 2, 2, 3, 3, 4, 5)))]
     items = [_item(product, rng.choice(list(product["variants"].values()))) for product in bought]
@@ -143,14 +143,14 @@ def total(items: list[Record] | tuple[Record, ...]) -> float:
 
 
 def _ship(order: Record, tracking_id: str) -> None:
-    """Enter the parcel of an order, where its status says that it was shipped."""
+    """Enter an order's parcel, in place, where its status says that it was shipped; nothing otherwise."""
     if order["status"] in _SHIPPED:
         ids = [item["item_id"] for item in order["items"]]
         order["fulfillments"] = [{"tracking_id": [tracking_id], "item_ids": ids}]
 
 
 def _finish(rng: Random, order: Record, user: Record, goods: dict[str, Record]) -> None:
-    """Add the members that an order has by its status: a refund, a return, an exchange or changed items."""
+    """Add, in place, what an order has by its status: a refund, return, exchange or changed items; nothing for others."""
     paid = order["payment_history"][0]
     if order["status"] == "cancelled":
         order["cancel_reason"] = rng.choice(("no longer needed", "ordered by mistake"))

@@ -46,7 +46,7 @@ def members(split: str, count: int) -> range:
 
 @lru_cache(maxsize=24)
 def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> Domain:
-    """Return a domain over one of its generated worlds (`compat` "tau2-1.0.1" or "fixed"), made once per process.
+    """Return a domain over a generated world, cached, facts told by value; UsageError for an unknown domain or `compat`.
 
     Numbers are told by value, whatever `compat` says.
     """
@@ -80,7 +80,7 @@ class GeneratedSource(SeededSource[Task]):
         self.digest = digest(["tau2 generated", domain, world, difficulty, "told by value"])
 
     def build(self, split: str, index: int) -> Task:
-        """Build the task of a number."""
+        """Return the task of a number, cached; "mixed" takes the three difficulties by turns."""
         difficulty = DIFFICULTIES[index % 3] if self.difficulty == "mixed" else self.difficulty
         return _build_task(self.domain, self.world, split, index, difficulty)
 

@@ -64,7 +64,7 @@ class Account:
 
 @cache
 def accounts(split: str, world: int) -> Mapping[str, tuple[Account, ...]]:
-    """Return the accounts that the tasks of a split concern, by kind."""
+    """Return, by kind, the accounts that a split's tasks may concern, cached."""
     tables = databases(world)[0].tables
     customers = list(tables["customers"].values())
     by_kind: dict[str, list[Account]] = {}
@@ -137,13 +137,13 @@ def function(side: str, name: str, /, **arguments: Any) -> Row:
 
 
 def action(side: str, name: str, compared: tuple[str, ...] | None = None, /, **arguments: Any) -> Row:
-    """Return an expected call; unless said otherwise, all of its arguments are compared."""
+    """Return an expected call; all of its arguments are compared, or those that `compared` names."""
     names = list(arguments) if compared is None else list(compared)
     return {"requestor": side, "name": name, "arguments": arguments, "compare_args": names}
 
 
 def payments(account: Account, bills: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Return the calls that pay bills one after the other."""
+    """Return the calls that pay bills one after the other: the agent's request, then the user's payment."""
     pays = action("user", "make_payment")
     requests = [
         action("assistant", "send_payment_request", customer_id=account.id, bill_id=one["bill_id"]) for one in bills
@@ -216,7 +216,7 @@ class Case:
         return [line for line in active(self.lines) if line in self.account.others]
 
     def label(self, line: Row) -> str:
-        """Return the customer's words for one of its lines: its number, or the device that it is in."""
+        """Return the customer's words for a line: its number if `by_number`, else the device that it is in."""
         if self.by_number:
             return self.say("by_number", number=line["phone_number"])
         device = self.account.device(line)
@@ -226,7 +226,7 @@ class Case:
 
 
 def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
-    """Return the facts that identify a line: by its number if the wish names that, else by its device."""
+    """Return the two facts that identify a line: its number if the wish names that, else its device."""
     device, number = account.device(line), str(line["phone_number"])
     model, kind = str(device["model"]), device["device_type"]
     if number in wish:

@@ -41,7 +41,7 @@ _PERSONAS = {
 
 
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
-    """Return a task as a published row with the members `user_script` and `difficulty`, as `source` asks for it."""
+    """Return a task as a published row with `user_script` and `difficulty`, redrawn until it is enough; alike each time."""
     rng = Random(f"tau2/telecom/{world}/{split}/{difficulty}/{number}")
     by_kind = accounts(split, world)
     kind = "plain" if difficulty == "starter" else rng.choices(list(_SITUATIONS), list(_SITUATIONS.values()))[0]
@@ -56,7 +56,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
 
 
 def _fitting_accounts(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
-    """Return the accounts with enough lines for the difficulty, or with at most one unpaid bill; all if none fits."""
+    """Return the accounts with few unpaid bills (simple levels) or lines enough for the difficulty; all where none fits."""
     if difficulty in _SIMPLE:
         return [account for account in of_kind if len(account.unpaid) < 2] or of_kind
     least = 2 if difficulty == "hard" else 1 if kind == "ended" else 0
@@ -83,7 +83,7 @@ def _draw_parts(rng: Random, account: Account, difficulty: str) -> list[Part]:
 
 
 def _starter(rng: Random, account: Account) -> list[Part]:
-    """Draw one trouble with one fault that the customer alone can mend."""
+    """Draw one trouble with one fault that the customer alone can mend, redrawn until it is such; as a list."""
     while True:
         part = trouble(rng, account, rng.choice(_KINDS), 1)
         if all(row["requestor"] == "user" for row in part.actions):
@@ -91,7 +91,7 @@ def _starter(rng: Random, account: Account) -> list[Part]:
 
 
 def _easy(rng: Random, account: Account) -> list[Part]:
-    """Draw the one part of an easy task by the kind of account: a trouble, a plain wish or a hopeless case."""
+    """Draw an easy task's one part by the kind of account: a trouble, a plain wish or a hopeless case."""
     if account.kind == "ended":
         return [hopeless(rng, account, "service")]
     if account.kind == "overdue":
@@ -104,7 +104,7 @@ def _easy(rng: Random, account: Account) -> list[Part]:
 
 
 def _medium(rng: Random, account: Account) -> list[Part]:
-    """Draw the parts of a medium task: a trouble or a hopeless case, perhaps with one wish, or two wishes."""
+    """Draw a medium task's parts, by the account: a trouble or a hopeless case, perhaps with a wish, or two wishes."""
     by_number = rng.random() < 0.5
     if account.kind == "ended":
         return [*_wishes(rng, account, 1, [PLAIN, COMPUTED], ("phone",), by_number), hopeless(rng, account, "service")]
@@ -118,7 +118,7 @@ def _medium(rng: Random, account: Account) -> list[Part]:
 
 
 def _hard(rng: Random, account: Account) -> list[Part]:
-    """Draw the parts of a hard task: three wishes, or two beside a trouble or hopeless case; reasoned ones come first."""
+    """Draw a hard task's parts, by the account: three wishes, or two beside a trouble or a hopeless case."""
     by_number = rng.random() < 0.4
     kinds = [REASONED, FORBIDDEN, rng.choice((REASONED, QUESTIONS, FORBIDDEN))]
     if account.kind == "ended":
@@ -134,7 +134,7 @@ def _hard(rng: Random, account: Account) -> list[Part]:
 def _wishes(
     rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], exclusions: tuple[str, ...], by_number: bool
 ) -> list[Part]:  # fmt: skip
-    """Draw so many wishes that do not conflict, or fewer ([] without a line); `exclusions` may hold the phone's own line."""
+    """Draw up to `count` wishes without conflict, [] without a line, shuffled; `exclusions` may hold "phone" (its line)."""
     lines = account.lines[1:] if "phone" in exclusions else account.lines
     if not lines:
         return []
@@ -150,7 +150,7 @@ def _wishes(
 
 
 def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
-    """Draw a wish of a kind whose topics are still free; None where none fits the account."""
+    """Draw a wish of a kind on free topics, mostly one special to the account; None where none fits."""
     special = {"owing": ("pay", "waiver", "overdue"), "resting": ("resume",)}.get(case.account.kind, ())
     order = case.rng.sample(kind, len(kind))
     if case.rng.random() < 0.7:
@@ -196,7 +196,7 @@ def _rules(parts: Sequence[Part]) -> list[str]:
 
 
 def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str]]:
-    """Return the facts by which a customer is identified, and the topics that it does not know."""
+    """Return the facts that identify a customer, the phone number if `knows_number`, and the topics that it does not know."""
     customer, born = account.customer, account.customer["date_of_birth"]
     facts = [
         fact("name", f"<my> name is {customer['full_name']}", str(customer["full_name"])),
@@ -220,7 +220,7 @@ def _profile(account: Account, knows_number: bool) -> Iterator[str]:
 
 
 def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
-    """Write the ticket of solo mode: who the customer is, what they wrote, and what they agree to."""
+    """Write solo mode's ticket: who the customer is, what it wrote and agrees to, and whether it awaits an answer."""
     customer = account.customer
     number = f", phone number {customer['phone_number']}" if knows_number else ""
     phone = account.device(account.lines[0])["model"]
@@ -237,7 +237,7 @@ def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
 
 
 def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
-    """Return the initial actions: the user, the place, the faults (the company's first), and a search for the network."""
+    """Return the initial actions: user, place (home or `abroad`), faults (the company's first), a search for the network."""
     customer = account.customer
     start = [
         function("user", "set_user_info", name=customer["full_name"], phone_number=customer["phone_number"]),
@@ -250,7 +250,7 @@ def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
 
 
 def _criteria(parts: Sequence[Part]) -> Row:
-    """Return the criteria of the parts; the actions of hopeless ones come last."""
+    """Return the parts' criteria, hopeless parts' actions last; ACTION and COMMUNICATE count only where a part needs them."""
     ordered = sorted(parts, key=lambda part: part.hopeless)
     tells = [text for part in parts for text in part.tells]
     basis = ["ENV_ASSERTION"]

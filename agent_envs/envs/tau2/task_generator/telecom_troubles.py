@@ -99,7 +99,7 @@ def _old_mode(rng: Random, account: Account) -> _Fault:
 
 
 def _roaming(rng: Random, account: Account) -> _Fault:
-    """Return the fault that roaming is off: on the line, on the phone, or on both."""
+    """Return the fault that roaming is off on the line, on the phone, or on both, by chance, with what mends it."""
     line, barred = account.own(account.lines[0]), rng.choice(("line", "phone", "both"))
     start = (
         function("assistant", "enable_roaming" if barred == "phone" else "disable_roaming", **line),
@@ -120,7 +120,7 @@ _ORDER = (
 
 
 def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
-    """Return a problem of "service", "data" or "pictures" with so many faults beside the suspension for unpaid bills."""
+    """Return a trouble ("service", "data", "pictures") with `count` faults; on an overdue account bills come on top."""
     names = _draw_faults(rng, kind, count)
     faults = [
         (name, _RANDOM_FAULTS[name](rng, account) if name in _RANDOM_FAULTS else _FAULTS[name])
@@ -144,7 +144,7 @@ def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
 
 
 def _draw_faults(rng: Random, kind: str, count: int) -> list[str]:
-    """Draw up to `count` kinds of faults that do not exclude each other, in the order of mending."""
+    """Draw up to `count` different kinds of faults that do not exclude each other, in the order of mending."""
     names: list[str] = []
     pool = list(_POOLS[kind])
     while pool and len(names) < count:
@@ -155,7 +155,7 @@ def _draw_faults(rng: Random, kind: str, count: int) -> list[str]:
 
 
 def _complaint(rng: Random, account: Account, kind: str) -> Part:
-    """Return the part of a task in which the phone's trouble is told, with the user's own check that it is gone."""
+    """Return the part that tells of a phone's trouble, with the look by which the user sees that it is gone."""
     wish = rng.choice(WORDS[kind])
     device = account.device(account.lines[0])["model"]
     return Part(
@@ -176,7 +176,7 @@ def _complaint(rng: Random, account: Account, kind: str) -> Part:
 
 
 def _with_bills(part: Part, account: Account) -> Part:
-    """Return a problem with a line that is suspended for unpaid bills."""
+    """Return a trouble's part with a line suspended for unpaid bills added: they are paid, and it is resumed."""
     bills, line = account.unpaid, account.lines[0]
     resume = action("assistant", "resume_line", **account.own(line))
     return part.replace(
@@ -196,7 +196,7 @@ def _with_travel(rng: Random, part: Part) -> Part:
 
 
 def _with_refuel(rng: Random, part: Part, account: Account) -> Part:
-    """Return a problem in which the plan's data is used up as well."""
+    """Return a trouble's part with the plan's data used up as well, and an amount that the customer would buy."""
     line, amount = account.lines[0], rng.choice((0.5, 1.0, 1.5, 2.0))
     used = account.plan(line)["data_limit_gb"] + rng.choice((0.01, 0.13, 0.27, 0.41))
     words = f"if <my> data is used up, <I> want {gigabytes(amount)} more"
@@ -213,7 +213,7 @@ def _with_refuel(rng: Random, part: Part, account: Account) -> Part:
 
 
 def hopeless(rng: Random, account: Account, kind: str) -> Part:
-    """Return a problem that only staff can solve: a contract that has ended, or a SIM card that is locked."""
+    """Return a trouble that only staff can solve: a contract that has ended, else a SIM card locked by PIN or PUK."""
     part, line = _complaint(rng, account, kind), account.lines[0]
     ended = account.kind == "ended"
     locked = () if ended else (_user("lock_sim_card", mode=rng.choice(("pin", "puk"))),)

@@ -60,7 +60,7 @@ def _roaming(account: Account, line: Row, wish: str, tool: str, before: str) -> 
 
 
 def allow_everywhere(case: Case) -> Part:
-    """Draw a wish for roaming on all lines; some have it already."""
+    """Draw a wish for roaming on all lines, off on some of them by chance; Unfit unless all work, two at least."""
     working, account = case.working, case.account
     need(len(working) >= max(2, len(account.lines)))
     barred = case.rng.sample(working, case.rng.randrange(1, len(working) + 1))
@@ -79,7 +79,7 @@ def allow_everywhere(case: Case) -> Part:
 
 
 def allow_dearest(case: Case) -> Part:
-    """Draw a wish for roaming on one of two lines: that of the dearer plan."""
+    """Draw a wish for roaming on that of two lines whose plan is dearer; Unfit without two of different prices."""
     account, working = case.account, case.working[:2]
     prices = [account.plan(line)["price_per_month"] for line in working]
     need(len(set(prices)) == 2)
@@ -107,7 +107,7 @@ def _all_line_topics(lines: Lines) -> frozenset[str]:
 
 
 def suspend(case: Case) -> Part:
-    """Draw a wish to suspend a line that is not needed for a while."""
+    """Draw a wish to suspend a working line, not the phone's; Unfit without one."""
     line, why = case.rng.choice(need(case.others)), case.say("why")
     wish = case.say("suspend", line=case.label(line), why=why)
     own = case.account.own(line)
@@ -121,7 +121,7 @@ def suspend(case: Case) -> Part:
 
 
 def suspend_idler(case: Case) -> Part:
-    """Draw a wish to suspend, of two lines, the one that used less data."""
+    """Draw a wish to suspend that of two working lines, not the phone's, that used less data; Unfit without two."""
     pair = case.others[:2]
     need(len(pair) == 2)
     one, other = map(case.label, pair)
@@ -135,7 +135,7 @@ def suspend_idler(case: Case) -> Part:
 
 
 def resume(case: Case) -> Part:
-    """Draw a wish to resume a line that is needed again."""
+    """Draw a wish to resume the suspended line of a resting account; Unfit for other accounts."""
     need(case.account.kind == "resting")
     line = need([line for line in case.lines if line["status"] == "Suspended"])[0]
     wish = case.say("resume", line=case.label(line))
@@ -147,7 +147,7 @@ def resume(case: Case) -> Part:
 
 
 def pay(case: Case) -> Part:
-    """Draw a wish to pay overdue bills, all of them or one."""
+    """Draw a wish to pay an owing account's overdue bills, all or the older of two; Unfit for other accounts."""
     account = case.account
     need(account.kind == "owing")
     due, more = account.unpaid, len(account.unpaid) > 1
@@ -169,7 +169,7 @@ def pay(case: Case) -> Part:
 
 
 def _refuel(case: Case, line: Row, wish: str, amount: float, words: str = "") -> Part:
-    """Return a wish for a stated amount of extra data."""
+    """Return the wish for extra data on a line, told by `words` or as the amount."""
     account = case.account
     call = action("assistant", "refuel_data", **account.own(line), gb_amount=amount)
     words = words or f"<I> want {gigabytes(amount)}"
@@ -193,7 +193,7 @@ def refuel(case: Case) -> Part:
 
 
 def refuel_for_budget(case: Case) -> Part:
-    """Draw a wish for as much data as a budget buys."""
+    """Draw a wish for as much data as a budget buys, 2 gigabytes at most; Unfit without a working line."""
     line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4, 6))
     price = case.account.plan(line)["data_refueling_price_per_gb"]
     budget = halves * price / 2 + case.rng.choice((0.1, 0.15, 0.2))
@@ -202,7 +202,7 @@ def refuel_for_budget(case: Case) -> Part:
 
 
 def refuel_by_price(case: Case) -> Part:
-    """Draw a wish for more data if it is cheap, for less if it is not."""
+    """Draw a wish for 2 gigabytes if they are cheap, for 1 if not; the plan's price decides."""
     line, cheap = case.rng.choice(case.working), case.rng.random() < 0.4
     price = case.account.plan(line)["data_refueling_price_per_gb"]
     bound = price + 0.25 if cheap else price - 0.25
@@ -211,7 +211,7 @@ def refuel_by_price(case: Case) -> Part:
 
 
 def refuel_up_to(case: Case) -> Part:
-    """Draw a wish for just enough data that a stated amount is left."""
+    """Draw a wish for just enough data that a stated amount is left; Unfit where another amount would do."""
     line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4))
     left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]
     enough = round(left + halves / 2 - case.rng.choice((0.05, 0.1, 0.2)), 1)
@@ -224,7 +224,7 @@ def refuel_up_to(case: Case) -> Part:
 
 
 def refuel_if_short(case: Case) -> Part:
-    """Draw a wish for more data if little is left."""
+    """Draw a wish for more data if less than a bound is left; where it is not, no call is gold. Unfit without a bound."""
     line, amount = case.rng.choice(case.working), case.rng.choice((1.0, 1.5, 2.0))
     left, short = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"], case.rng.random() < 0.6
     bound = max(0.5, round(left * 2) / 2) + (0.5 if short else -0.5)
@@ -238,7 +238,7 @@ def refuel_if_short(case: Case) -> Part:
 
 
 def _after_refusal(refused: str, part: Part, insists: int) -> Part:
-    """Return a part whose wish follows the refusal of another."""
+    """Return a part whose wish comes only after the refusal of another, on which the customer insists `insists` times."""
     first, *rest = part.wants
     words = first["say"] if first["say"].startswith("I ") else first["say"][:1].lower() + first["say"][1:]
     alternative = {**first, "say": f"Then {words}", "only_if_refused": True}
@@ -250,7 +250,7 @@ def _after_refusal(refused: str, part: Part, insists: int) -> Part:
 
 
 def too_much_data(case: Case) -> Part:
-    """Draw a wish for more data than may be sold."""
+    """Draw a wish for more data than may be sold, refused; then for 2 gigabytes. Unfit without a working line."""
     line, amount = case.rng.choice(case.working), case.rng.choice((3, 4, 5, 10))
     name = case.label(line)
     alternative = _refuel(case, line, f"<I> want 2 gigabytes for {name}", 2.0)
@@ -270,7 +270,7 @@ def waiver(case: Case) -> Part:
 
 
 def others_line(case: Case) -> Part:
-    """Draw a wish about somebody else's line."""
+    """Draw a wish to suspend somebody else's line, refused; then one about an own line: suspend it, or forbid roaming."""
     alternative = suspend(case) if case.others else forbid_roaming(case)
     account = case.account
     everybody = [one for of_kind in accounts(account.split, account.world).values() for one in of_kind]
@@ -285,7 +285,7 @@ def others_line(case: Case) -> Part:
 
 
 def _question(ask: str, answer: float, *signs: str) -> Part:
-    """Return a question; Unfit is raised where its answer could be written in two ways, or be guessed."""
+    """Return the question with its answer of two decimals; Unfit where that ends in 0, as it could be written otherwise."""
     text = f"{answer:.2f}"
     need(not text.endswith("0"))
     wants = (want(ask, question=True, signs=list(signs)),)
@@ -293,7 +293,7 @@ def _question(ask: str, answer: float, *signs: str) -> Part:
 
 
 def data_left(case: Case) -> Part:
-    """Draw the question of how much data is left."""
+    """Draw the question of how much data is left on a working line; Unfit without one, or for an answer ending in 0."""
     line = case.rng.choice(case.working)
     ask = f"<I> want to know how many gigabytes are left this month on {case.label(line)}"
     left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]

@@ -74,7 +74,7 @@ class _Company:
         self.numbers: set[str] = set()
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """Add the plans and all customers, and return all records by table."""
+        """Add the plans and all customers, and return all records by table; meant to be called once."""
         self._add_plans()
         for place, person in enumerate(people(self.rng, CUSTOMERS)):
             self._add_customer(person, situation(place))
@@ -85,7 +85,7 @@ class _Company:
         return f"{table[0].upper()}{next(self.codes[table])}"
 
     def _new_number(self) -> str:
-        """Draw a phone number that no line has yet."""
+        """Draw a phone number that no line has yet, and note it."""
         number = phone(self.rng)
         while number in self.numbers:
             number = phone(self.rng)
@@ -93,7 +93,7 @@ class _Company:
         return number
 
     def _add_plans(self) -> None:
-        """Add six plans: the more data, the dearer by month, and the cheaper to refuel."""
+        """Add six plans, in place: the more data, the dearer a month, and the cheaper to refuel."""
         plans = sorted(self.rng.sample(_PLANS, 6), key=lambda plan: plan[1])
         refuel = sorted(self.rng.sample(_REFUEL_PRICES, 6), reverse=True)
         price = 14
@@ -106,7 +106,7 @@ class _Company:
             })  # fmt: skip
 
     def _add_customer(self, person: Person, kind: str) -> None:
-        """Add a customer of a kind of account, with its lines, devices and bills."""
+        """Add a customer of a kind of account with its lines, devices and bills; the phone's line is first."""
         rng, customer_id = self.rng, self._new_id("customers")
         barred = kind in ("overdue", "ended")
         first = self._add_line("phone", "Suspended" if barred else "Active", kind if barred else "plain")
@@ -139,7 +139,7 @@ class _Company:
         })  # fmt: skip
 
     def _add_line(self, device: str, status: str, kind: str, other_model: str = "") -> dict[str, Any]:
-        """Add a line with a device, and return it; its kind fixes when its contract ends and its suspension began."""
+        """Add a line with a device, and return it; `kind` fixes its contract's end and its suspension's start."""
         rng, plan = self.rng, self.rng.choice(self.tables["plans"])
         ended = kind == "ended"
         line = {
@@ -162,7 +162,7 @@ class _Company:
         return line
 
     def _add_device(self, kind: str, other_model: str) -> str:
-        """Add a device of another model than `other_model`, so that its owner can tell the two apart."""
+        """Add a device of another model than `other_model` (so that the two can be told apart); return its id."""
         rng, device_id = self.rng, self._new_id("devices")
         model = rng.choice([model for model in _MODELS[kind] if model != other_model])
         since = f"{rng.randrange(2021, 2025)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}T09:30:00"
@@ -173,7 +173,7 @@ class _Company:
         return device_id
 
     def _add_bills(self, customer_id: str, lines: list[dict[str, Any]], kind: str) -> list[str]:
-        """Add the bills of a customer's lines, unpaid ones by its kind, perhaps a draft, and return their ids."""
+        """Add a customer's monthly bills, the last ones unpaid by its kind, perhaps a draft; return their ids."""
         unpaid = {"overdue": self.rng.choice((1, 1, 2)), "owing": self.rng.choice((1, 2))}.get(kind, 0)
         bills = []
         for left, (month, last_day) in zip(range(len(_MONTHS), 0, -1), _MONTHS, strict=True):
@@ -192,7 +192,7 @@ class _Company:
         return [bill["bill_id"] for bill in self.tables["bills"][-len(bills) :]]
 
     def _item(self, line: dict[str, Any], month: str) -> dict[str, Any]:
-        """Return a line's entry on a month's bill: the plan's price, or the fee of a line on hold."""
+        """Return a line's entry on a month's bill: the plan's price, or the holding fee of a line that rests."""
         on_hold = line["suspension_start_date"] == "2025-01-31" and month == CYCLE_END[:7]
         plan = next(plan for plan in self.tables["plans"] if plan["plan_id"] == line["plan_id"])
         return {

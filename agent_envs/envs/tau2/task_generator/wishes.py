@@ -51,7 +51,7 @@ def voiced(text: str, first: bool) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as a sentence lists them: "a, b and c"."""
+    """Return names as a sentence lists them, "a, b and c"; one alone unchanged; ValueError for none."""
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last
 
@@ -86,7 +86,7 @@ class Piece:
     refund: float = 0.0
 
     def want(self) -> Want:
-        """Return the piece as a want of the scripted user."""
+        """Return the piece as a want of the scripted user, in the first person."""
         return Want(
             voiced(self.say, True), own_facts(self.facts), self.signs, self.question, self.only_if_refused, self.insists,
             self.declines, voiced(self.objection, True),
@@ -104,7 +104,7 @@ def script_of(facts: Iterable[Fact], pieces: Iterable[Piece], unknown: tuple[str
 
 
 def criteria(looks: list[Action], pieces: Iterable[Piece]) -> dict[str, Any]:
-    """Return the evaluation criteria: unique gold calls (identification first) and the facts to communicate."""
+    """Return criteria: calls in order, each once, `looks` first, and facts to tell, each once; basis DB and COMMUNICATE."""
     calls, answers = list[Action](), dict[str, None]()
     for call in [*looks, *(call for piece in pieces for call in piece.actions)]:
         if call not in calls:
@@ -118,7 +118,7 @@ def criteria(looks: list[Action], pieces: Iterable[Piece]) -> dict[str, Any]:
 def task_row(
     name: str, instructions: Instructions, script: dict[str, Any], expected: dict[str, Any], **more: Any
 ) -> dict[str, Any]:  # fmt: skip
-    """Return a task as a published row, with its user's script and the difficulty with which its name begins.
+    """Return a task as a published row with its user's script; its difficulty is what its name begins with.
 
     `expected` are its criteria, whose actions are numbered here; `more` are members that one domain has alone.
     """

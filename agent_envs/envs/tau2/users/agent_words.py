@@ -16,7 +16,7 @@ class Words:
         self.compiled, self.bits = re.compile(text, flags), bits
 
     def stand(self, text: str) -> bool:
-        """Return whether a text has a bit, without which the pattern cannot match."""
+        """Return whether a text has one of the bits, without which the pattern cannot match; True where there are none."""
         for bit in self.bits:  # half the time of a generator, hundreds of times a sentence
             if bit in text:
                 return True
@@ -27,7 +27,7 @@ class Words:
         return self.compiled.search(text) if self.stand(text) else None
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
-        """Replace the matches in a text."""
+        """Return a text with the matches replaced; unchanged where there are none."""
         return self.compiled.sub(new, text) if self.stand(text) else text
 
 
@@ -49,7 +49,7 @@ def topics() -> tuple[tuple[str, Words], ...]:
 
 @cache
 def _sections(file: str) -> dict[str, tuple[tuple[str, ...], list[str]]]:
-    """Return the bits and the alternatives of each section by its name, cached."""
+    """Return each section's bits and alternatives by its name, {NAME} of earlier sections filled in; cached."""
     sections: dict[str, tuple[tuple[str, ...], list[str]]] = {}
     patterns: dict[str, list[str]] = {}
     name = ""

@@ -101,7 +101,7 @@ class ChatPartner(Uncopied):
         return shared(self._openings, (self.name, key), begin, OPENINGS)
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the model's next line; it keeps nothing in mind, and leaves what another side keeps.
+        """Return the model's next line, never None, and the scene's memory unchanged; EnvFault after two unreadable replies.
 
         Raises:
             EnvFault: the service failed, or gave nothing that can be read twice.
@@ -137,7 +137,7 @@ class ChatPartner(Uncopied):
         return ask(port, replace(request, seed=seed), site, usable)
 
     def _port_now(self, recording: Recording | None) -> ChatPort:
-        """Return the port to the model for the present recording, made anew only where that changed."""
+        """Return the port to the model, made anew only where the recording changed."""
         entry = self._port
         if entry is None or entry[0] is not recording:
             # Rebound as a whole, so that forks and threads that share the partner are never in each other's way.
@@ -145,7 +145,7 @@ class ChatPartner(Uncopied):
         return entry[1]
 
     def _messages(self, scene: Scene) -> list[dict[str, Any]]:
-        """Return the conversation as the model's context: a customer has guidelines, an agent its side's prompt."""
+        """Return the conversation as the model's context: guidelines for a customer, for an agent its side's prompt."""
         rules = scene.rules
         face = SideView(rules, scene.side, rules.max_agent_turns or rules.max_steps)
         own = _guidelines(scene, self._persona, self._guidelines) if scene.side == "user" else ""
@@ -153,7 +153,7 @@ class ChatPartner(Uncopied):
 
 
 def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
-    """Return the openings that all partners of a model share; a model that cannot be a key gets a cache of its own."""
+    """Return the openings that a model's partners share; a new store for each call where the model cannot be a key."""
     try:
         with _OPENINGS_LOCK:
             return _OPENINGS_OF.setdefault(model, OrderedDict())
@@ -162,12 +162,12 @@ def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
 
 
 def scenario_of(task: Tau2Task, persona: str) -> str:
-    """Return a customer's scenario: as the task has it, or with other manners in place of its persona."""
+    """Return a customer's scenario: the task's own for persona "task", else with those manners, by name or in words."""
     return task.scenario if persona == "task" else scenario_text(MANNERS.get(persona, persona), task.instructions)
 
 
 def _guidelines(scene: Scene, persona: str, whose: str) -> str:
-    """Return the prompt of a model that plays the customer: the original's guidelines, or ours with the tools' signatures."""
+    """Return the prompt of a model that plays the customer: "official" is the original's, any other ours with signatures."""
     tools, scenario = scene.rules.tools_of("user"), scenario_of(scene.public, persona)
     if whose == "official":
         return user_guidelines(scenario, bool(tools))
@@ -190,7 +190,7 @@ def _leaves(scene: Scene, line: Line | Malformed) -> bool:
 
 
 def _line(reply: ChatReply, side: Side, tools: tuple[str, ...]) -> Line | Malformed:
-    """Return a model's reply as a line; a call by a side without tools is Malformed."""
+    """Return a reply as a line, calls of unknown tools too; Malformed if unreadable, or a call by a side without tools."""
     parsed = read_action(outside_thoughts(clean(reply.canonical)[:LONGEST])[0], tools)
     if isinstance(parsed, Malformed):
         return parsed

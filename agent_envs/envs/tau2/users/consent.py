@@ -57,7 +57,7 @@ def texts_of(want: Want) -> str:
 
 
 def touched(script: UserScript, places: Iterable[int], ids: frozenset[str], text: str) -> tuple[int, ...]:
-    """Return the places of the open wants that a message touches: by number, else by a word or a figure in common."""
+    """Return the open wants (places) a message touches: by number, else by a common word, those with a check in any case."""
     places, there = tuple(places), tokens(text)
     by_number = tuple(place for place in places if ids & ids_of(script.wants[place]))
     return by_number or tuple(
@@ -79,7 +79,7 @@ class Consent:
 
 
 def consent_to(script: UserScript, want: Want, past: tuple[str, ...], text: str, most: int) -> Consent:
-    """Return the consent to a want, with the details that the agent names or was told, and the facts told anew.
+    """Return the consent to a want with details the agent names, `most` of them new, or was told; and the facts told anew.
 
     Args:
         script: the customer's.
@@ -111,7 +111,7 @@ def _adds(fact: Fact, want: Want) -> bool:
 
 
 def other_number(script: UserScript, want: Want, text: str) -> str:
-    """Return a number in a text that is of a kind that a want has, where none of the want's own is named; "" for none."""
+    """Return a number in a text of a kind the want has, if none of the want's own is there, a stranger's first; "" for none."""
     for kind in _KINDS:
         own, there = (list(map(_last_digits, kind.findall(one))) for one in (texts_of(want), text))
         if own and there and not set(own) & set(there):
@@ -121,7 +121,7 @@ def other_number(script: UserScript, want: Want, text: str) -> str:
 
 
 def _last_digits(number: str) -> str:
-    """Return the last four digits of a number; orders, phones, short numbers and codes without them as a whole."""
+    """Return a number's last four digits; orders, phones, short numbers and codes whole, in capitals, without #."""
     last = re.search(r"\d{4}$", number)
     return (
         last[0]
@@ -131,7 +131,7 @@ def _last_digits(number: str) -> str:
 
 
 def plainly(say: str, text: str, own: str = "") -> bool:
-    """Return whether a message proposes a consent itself: every number and name of it, and no other.
+    """Return whether a message proposes just a consent: all its numbers and names, no others, in order, no doubts.
 
     In doubt it does not: where it denies, sets a condition, leaves a choice, or has words that stand neither in the consent
     nor among those of any proposal; and where what both have comes in another order.

@@ -17,7 +17,7 @@ _ENDS = re.compile(
 
 
 def act(request: Request) -> str:
-    """Return the customer's next turn: its opening, a report on a tool, calls that are asked for, an end, or a yes."""
+    """Return the customer's turn: its opening, a report on a tool, calls asked for, an end where the text ends, else a yes."""
     own = [place for place, message in enumerate(request.messages) if message["role"] == "assistant"]
     if not own:
         return _opening(str(request.messages[0]["content"]))

@@ -41,7 +41,7 @@ class Step:
 
 
 def plan(request: Request) -> tuple[Step, ...]:
-    """Return the steps of a request: a look at what it rests on, a look at what it changes, if any, and the call."""
+    """Return a request's steps: a look at its condition, a look at its switch (only set if the other way), and the call."""
     if request.look and request.look != "location":
         steps = plan(replace(request, look="", told="{}", shows=""))
         return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
@@ -56,13 +56,13 @@ def plan(request: Request) -> tuple[Step, ...]:
 
 
 def feasible(requests: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
-    """Return the requests that the customer's location does not rule out."""
+    """Return the requests without those for a customer who is elsewhere: abroad, or at home."""
     where = "abroad" if abroad else "!abroad"
     return tuple(one for one in requests if one.look != "location" or one.shows == where)
 
 
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
-    """Return the steps that are left after the last call, by its answer.
+    """Return the steps that are left after a call: () if the next one's condition is not met by the answer, else all.
 
     There are none where it does not show what the next step needs.
     """
@@ -72,7 +72,7 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
 
 
 def report(tool: str, content: str, label: str = "") -> str:
-    """Put a tool's answer into the user's words; with a label, that line of it alone. "It shows nothing." for none."""
+    """Put a tool's answer into the user's words; with a label, those lines alone if there. "It shows nothing." for none."""
     matches = [line for line in content.split("\n") if label and line.startswith(label)]
     text = "\n".join(matches) or content
     for icon, words in _ICONS:
@@ -84,7 +84,7 @@ def report(tool: str, content: str, label: str = "") -> str:
 
 
 def _voice(line: str) -> str:
-    """Return a line of the phone as a sentence; the status bar's signs become a list."""
+    """Return a line of the phone as a sentence; a bare status bar as a list, any other line unchanged."""
     label, _, items = line.partition("Status Bar: ")
     return f"The status bar shows: {items.replace(' | ', ', ')}" if items and not label else line
 

@@ -104,7 +104,7 @@ Hits = list[tuple[int, Request]]
 
 @lru_cache(maxsize=256)  # agents repeat themselves, in groups of episodes even more
 def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple[Request, ...], bool]:
-    """Parse an agent's words into requests for the phone, in order, each once, and return whether some are unclear.
+    """Parse an agent's words into requests for the phone, in order, each once, some at most; and whether some are unclear.
 
     Nothing is changed on words that are not understood, each of them: where a sentence has others, or rests on what the
     phone does not show, what it names is read instead. Literal calls such as
@@ -150,7 +150,7 @@ def unquoted(text: str) -> str:
 
 
 def _is_plain(sentence: str, before: str) -> bool:
-    """Return whether all words of a sentence are in the vocabulary; one that points back needs a plain sentence before it."""
+    """Return whether all words of a sentence are known; one that points back needs a plain sentence before it."""
     sentence = terms.CARRIED.sub(" ", sentence)
     rest = _LITERAL.sub(" ", terms.COURTESY.sub(" ", terms.VOCATIVE.sub("", sentence)))
     subject = terms.THINGS.search(before) or terms.PERMIT.search(before)
@@ -166,7 +166,7 @@ def _is_plain(sentence: str, before: str) -> bool:
 
 
 def _is_stray_condition(sentence: str, before: str) -> bool:
-    """Return whether a sentence has words of a condition, is not plain, and asks for no change on the phone."""
+    """Return whether a sentence sets a condition, is not plain, and asks for no change on the phone."""
     if terms.HARMLESS.search(sentence) or not (terms.MARKS.search(sentence) or terms.POINTS.search(sentence)):
         return False
     return not _is_plain(sentence, before) and not any(
@@ -175,14 +175,14 @@ def _is_stray_condition(sentence: str, before: str) -> bool:
 
 
 def _is_hint(sentence: str) -> bool:
-    """Return whether a sentence without a request seems to be one."""
+    """Return whether a sentence without a request hints at one: a thing and hinting words, not about the agent's own doing."""
     subject = terms.THINGS.search(sentence) or terms.PRONOUN.search(sentence)
     framed = (terms.AGENT_DOES, terms.AGENT_DID, terms.OFFERS, terms.FORBIDS)
     return bool(subject and terms.HINTS.search(sentence)) and not any(frame.search(sentence) for frame in framed)
 
 
 def _literal_calls(sentence: str) -> Hits:
-    """Return the tool calls that are written out in a sentence; forbidden ones, and ones that lack arguments, are left out."""
+    """Return the tool calls written out in a sentence; forbidden ones, and ones that lack arguments, are left out."""
     hits = []
     for match in _LITERAL.finditer(sentence):
         name, body, before = match[1], (match[2] or "").strip(), sentence[max(0, match.start() - 60) : match.start()]
@@ -197,7 +197,7 @@ def _literal_calls(sentence: str) -> Hits:
 
 
 def _read(reading: _Reading, sentence: str) -> Hits:
-    """Return the requests of a sentence; with a condition, those for its other case come first."""
+    """Return a sentence's requests with their places; with a condition, those for its other case come first."""
     question = sentence.rstrip(" \"')").endswith("?")
     sentence = terms.EITHER.sub(" ", terms.IDIOMS.sub(" ", sentence))
     sentence, condition = _split_condition(reading, sentence)
@@ -211,7 +211,7 @@ def _read(reading: _Reading, sentence: str) -> Hits:
 
 
 def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
-    """Parse the requests of a sentence without conditions."""
+    """Return the requests of a sentence without conditions: by clauses, then permissions and modes; remembers its things."""
     sentence = terms.CYCLE.sub(r"\1_then_\2", sentence)
     clauses = _mark_silent(_clauses(sentence))
     reading.sim_out, reading.action = False, ""
@@ -227,7 +227,7 @@ def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
 
 
 def _split_condition(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
-    """Split a sentence from its condition, a request without a tool; all of the sentence and None without one."""
+    """Return a sentence without its condition, and that as a request without a tool; all of it and None without one."""
     for match in terms.STATED.finditer(sentence):
         condition = _state_of_condition(reading, match["what"], sentence)
         whether = _WHETHER.search(sentence[: match.start()])  # "check if it is on" asks for a look
@@ -242,7 +242,7 @@ def _split_condition(reading: _Reading, sentence: str) -> tuple[str, Request | N
 
 
 def _state_of_condition(reading: _Reading, what: str, sentence: str) -> Request | None:
-    """Parse the state that a condition tells of; None where it tells none."""
+    """Return the state that a condition tells of as a look ("!" for its opposite), an empty one for "it"; None for none."""
     denied = bool(terms.IS_NOT.search(what))
     if terms.ABROAD.search(what) or terms.AT_HOME.search(what):
         abroad = bool(terms.ABROAD.search(what)) != denied
@@ -275,13 +275,13 @@ def _state_of_condition(reading: _Reading, what: str, sentence: str) -> Request 
 
 
 def _turn_around(condition: Request) -> Request:
-    """Return a request with the opposite condition; one without a condition stays as it is."""
+    """Return a request with the opposite condition; one without a condition unchanged."""
     shows = condition.shows
     return replace(condition, shows=shows[1:] if shows.startswith("!") else f"!{shows}" if shows else "")
 
 
 def _attach(condition: Request, request: Request, otherwise: bool) -> Request:
-    """Return a request that is done only on a condition; as it is, where the condition is about its own switch."""
+    """Return a request done only on a condition (`otherwise`: its opposite); unchanged where that is about its own switch."""
     if not condition.look or not otherwise and _is_own_switch(condition, request):
         return request
     turned = _turn_around(condition) if otherwise else condition
@@ -289,7 +289,7 @@ def _attach(condition: Request, request: Request, otherwise: bool) -> Request:
 
 
 def _is_own_switch(condition: Request, request: Request) -> bool:
-    """Return whether a condition is about the look that is requested itself, or about the switch that is to be set."""
+    """Return whether a condition is about the look requested, or about the switch that the request is to set."""
     things = (thing for thing, (state, _) in STATES.items() if state in condition.shows)
     return request.tool == condition.look or any(
         request.goal and TOGGLES.get(thing) == request.tool for thing in things
@@ -297,7 +297,7 @@ def _is_own_switch(condition: Request, request: Request) -> bool:
 
 
 def _clauses(sentence: str) -> Iterator[_Clause]:
-    """Yield the clauses of a sentence, each with its position and the conjunction before it."""
+    """Yield a sentence's clauses, each with its position and the conjunction before it; blank ones are left out."""
     parts, place, joint = terms.JOINT.split(sentence, maxsplit=MOST_CLAUSES), 0, ""
     for number, part in enumerate(parts):
         if number % 2:
@@ -308,7 +308,7 @@ def _clauses(sentence: str) -> Iterator[_Clause]:
 
 
 def _mark_silent(clauses: Iterator[_Clause]) -> list[_Clause]:
-    """Mark the clauses that ask for nothing, and cut off what stands behind a prohibition."""
+    """Return the clauses, those that ask for nothing marked silent; what a prohibition forbids, or a failure leads, is cut."""
     clause_list, silent, forbidden = [], False, False
     for clause in clauses:
         asks = bool(terms.YOU_ARE_ASKED.search(clause.text))
@@ -336,7 +336,7 @@ def _is_silent(clause: _Clause, asks: bool, silent: bool) -> bool:
 
 
 def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
-    """Return the requests of a clause, [] if it is silent; a pronoun stands for the things of the clause before."""
+    """Return a clause's requests, [] if silent or a condition; a pronoun means the last things. Remembers things and action."""
     things = {str(match.lastgroup): clause.start + match.start() for match in terms.THINGS.finditer(clause.text)}
     if clause.silent or (clause.condition and reading.action != "check"):
         reading.things = list(things) or reading.things
@@ -352,7 +352,7 @@ def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
 
 
 def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int]) -> Hits:
-    """Parse requests with a verb of their own (restart, reseat, reset, pay), and take their objects out of the things."""
+    """Return requests with a verb of their own (restart, reseat, reset, pay), and drop their objects from `things`."""
     hits: Hits = []
     again = terms.RESET_IT.search(clause.text) if "apn" in reading.things else None
     if again and not clause.condition:
@@ -368,7 +368,7 @@ def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int])
 
 
 def _points_back(text: str, action: str) -> bool:
-    """Return whether a clause that names nothing means what was named before it."""
+    """Return whether a clause that names nothing means what was named before: "it" for an action, for "check" a look at it."""
     pattern = terms.CHECK_IT if action == "check" else terms.PRONOUN
     return bool(action and pattern.search(text))
 
@@ -379,7 +379,7 @@ def _goes_on(clause: _Clause) -> bool:
 
 
 def _action(clause: _Clause, question: bool) -> str:
-    """Return the action on the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
+    """Return a clause's action: "on", "off", "on_then_off" or the reverse, "flip", "check" (also for a question), or ""."""
     cycled = terms.CYCLED.search(clause.text)
     if cycled:
         return str(cycled[1])
@@ -394,7 +394,7 @@ def _action(clause: _Clause, question: bool) -> str:
 
 
 def _is_order(text: str, match: re.Match[str]) -> bool:
-    """Return whether a verb is an order: not one of another subject, nor a gerund without words that lead to it."""
+    """Return whether a verb is an order: none of another subject, and a gerund only behind words that lead to it."""
     before = text[: match.start()]
     if terms.OTHER_SUBJECT.search(before):
         return False
@@ -403,7 +403,7 @@ def _is_order(text: str, match: re.Match[str]) -> bool:
 
 
 def _requests_for(thing: str, action: str) -> Iterator[Request]:
-    """Yield the requests that an action on a thing stands for: its reading tool, or its switch with a goal."""
+    """Yield the requests for an action on a thing: its look, the VPN's call, or its switch with a goal; none if unfit."""
     if action == "check":
         yield Request(READING[thing], label=label_of(thing))
     elif thing == "vpn" and action in ("on", "off"):
@@ -420,7 +420,7 @@ def label_of(thing: str) -> str:
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
-    """Parse requests about an app's permissions, which may stand apart from their verb; [] without such words."""
+    """Return requests about an app's permissions, look before grant; [] without such words. Remembers app and names."""
     app = terms.APP.search(text)
     if app:
         reading.app = "browser" if "browser" in app[0].lower() else "messaging"
@@ -441,7 +441,7 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
 
 
 def _modes(text: str, question: bool) -> Hits:
-    """Return the request for a mode of the network in a text, [] where it is none."""
+    """Return the request for a network mode in a text, as a list; [] where there is none, a question, or no order."""
     match = terms.MODE_TO.search(text) or terms.MODE.search(text)
     if not match or (question and not terms.CAN_YOU.search(text)) or not _is_order(text, match):
         return []

@@ -80,7 +80,7 @@ _VALUES = attrgetter(*Mind.__match_args__)
 
 
 def remembered(memory: Any, script: UserScript) -> Mind:
-    """Return a dialogue's memory as a user's mind, once it is checked to be one: its state may come from a stranger.
+    """Return a dialogue's memory as a user's mind; UsageError where it is none that this script could have.
 
     Raises UsageError: it is none that this script could have.
     """
@@ -93,7 +93,7 @@ def remembered(memory: Any, script: UserScript) -> Mind:
 
 
 def following(script: UserScript, mind: Mind, refused: bool) -> int | None:
-    """Return the place of the want after the current one, or None; what waits for a refusal comes where that was `refused`."""
+    """Return the place of the next unsettled want, or None; one that waits for a refusal only right after a refused one."""
     for place in range(mind.want + 1, len(script.wants)):
         if script.wants[place].only_if_refused and not refused:
             continue
@@ -110,13 +110,13 @@ def open_wants(script: UserScript, mind: Mind) -> list[int]:
 
 
 def unconsented(script: UserScript, mind: Mind, changes: int) -> int:
-    """Return the number of the agent's changes made while the user had consented to none of its open wants."""
+    """Return the count so far, and changes made since the last count if the user consented to none of its open wants."""
     consented = any(place in mind.agreed for place in open_wants(script, mind))
     return mind.unconsented + (0 if consented else max(0, changes - mind.counted))
 
 
 def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple[Fact, ...]:
-    """Return the facts about a topic of the want at a place, else of the user, else of another want that it told; else ().
+    """Return the facts on a topic of the want at a place, else of the user, else of another want told; () for none.
 
     What is settled is past, except where the want is a question, which may be about all that went before.
     """

@@ -69,7 +69,7 @@ _TYPABLE = re.compile(r"[a-z]{5,}")
 
 
 def persona_of(spec: str | Mapping[str, Any], own: str = "plain") -> Persona:
-    """Return the persona of a name or of a mapping of knobs.
+    """Return the persona of a name ("task": `own`) or of knobs over "like"; UsageError for an unknown name, knob or value.
 
     Args:
         spec: a name; "task" for the script's own; or knobs that differ from those of the name in its member "like".
@@ -93,7 +93,7 @@ def persona_of(spec: str | Mapping[str, Any], own: str = "plain") -> Persona:
 
 
 def _fits(knob: str, value: Any) -> None:
-    """Raise UsageError unless a persona has this knob and the value is of its kind."""
+    """Raise UsageError unless a persona has this knob, and the value is of its kind and within its limits."""
     default = getattr(Persona(), knob, None) if knob in _KNOBS else None
     sound = {
         str: value in ("terse", "plain", "talkative"),
@@ -107,7 +107,7 @@ def _fits(knob: str, value: Any) -> None:
 
 
 def swapped(value: str, random: Random) -> str:
-    """Return a value with two neighbouring digits swapped; the value itself where it has no two that differ."""
+    """Return a value with two unequal neighbouring digits swapped, drawn at random; unchanged where there are none."""
     places = [
         place for place, (one, two) in enumerate(zip(value, value[1:], strict=False))
         if one.isdecimal() and two.isdecimal() and one != two
@@ -119,10 +119,10 @@ def swapped(value: str, random: Random) -> str:
 
 
 def mistyped(text: str, share: float, random: Random, spared: frozenset[str] = frozenset()) -> str:
-    """Return a text with letters of a share of words swapped; names, values, short and `spared` (small) ones stay."""
+    """Return a text with letters swapped in a share of words; short ones, names and `spared` (in small letters) stay."""
 
     def typed(match: re.Match[str]) -> str:
-        """Return a word with two neighbouring letters swapped, or as it is."""
+        """Return a word with two neighbouring inner letters swapped; unchanged if short, spared or not drawn."""
         word = match.group()
         if not _TYPABLE.fullmatch(word) or word in spared or random.random() >= share:
             return word

@@ -40,7 +40,7 @@ class Statement:
 
 
 def statements_in(text: str) -> list[Statement]:
-    """Return the statements in a part of a scenario."""
+    """Return the statements in a part of a scenario, moods and parentheses left out; [] of an empty text."""
     text = re.sub(r":\s*\n\s*-", ":", text[:LONGEST].replace("’", "'"))
     text = re.sub(r"\n\s*-\s*", ", ", _prose("moods").sub("", _prose("parentheses").sub("", text)))
     parts = (re.sub(r"\s+", " ", part).strip(" .\n\t") + "." for part in _ENDS.split(text))
@@ -48,7 +48,7 @@ def statements_in(text: str) -> list[Statement]:
 
 
 def first_person(text: str) -> str:
-    """Return a sentence about "you" and "the agent" as the customer says it to the agent."""
+    """Return a sentence about "you" and "the agent" as the customer says it to the agent, with a capital first."""
     text = _prose("agent").sub("AGENT", _prose("colleague").sub("one of AGENT's colleagues", text))
     for pattern, form in _OPENINGS:
         text = pattern.sub(form, text)
@@ -60,7 +60,7 @@ def first_person(text: str) -> str:
 
 
 def _classify(text: str) -> Statement:
-    """Return a sentence of a scenario with its kind, as the customer would say it; `Statement` tells the kinds."""
+    """Return a sentence as a Statement: hidden (unchanged), or, in the first person, want, unknown, detail or alternative."""
     if _prose("secret").search(text) and not _prose("condition").search(text) or _prose("manners").search(text):
         return Statement("hidden", text)
     if (turn := _prose("turns").search(text)) is not None:
@@ -81,7 +81,7 @@ def _asks(text: str) -> bool:
 
 
 def _read_conditional(text: str) -> Statement:
-    """Return a sentence that begins with a condition as a want, an alternative, a detail, or hidden.
+    """Return a sentence with a condition as want, alternative (after a refusal), detail, or hidden where in doubt.
 
     What rests on a refusal is an alternative; so is what the customer comes up with when the agent is about to act. What it
     says to a question of the agent is a detail. All else that rests on the agent is direction.
@@ -110,6 +110,6 @@ def _read_conditional(text: str) -> Statement:
 
 
 def _consequence(text: str) -> int:
-    """Return the position at which the consequence of a condition begins, 0 where it cannot be told."""
+    """Return the position of the consequence in a sentence: behind a comma, or at "you want" or "ask"; 0 if unclear."""
     comma = re.search(r",\s*(?:then )?|\b(?=(?:you|ask|say) )(?<=[a-z] )(?=you want|you would|ask )", text)
     return comma.end() if comma else 0

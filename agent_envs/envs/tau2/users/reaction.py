@@ -24,7 +24,7 @@ _MOST_REPEATS = 3  # messages in a row that bring nothing new: then the next wis
 
 
 def opening(script: UserScript, persona: Persona, random: Random) -> tuple[str, Mind]:
-    """Return a user's first words, and its memory behind them."""
+    """Return a user's first words (greeting, identity if the persona tells it, first want or all), and its memory."""
     places = [0]
     if persona.tells_all:
         places += [place for place, want in enumerate(script.wants) if place and not want.only_if_refused]
@@ -83,7 +83,7 @@ class Reaction:
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
-        """Answer the message (accept a transfer, or settle, complain, go on or tell); return words and memory after it."""
+        """Answer the message: accept, then stop at a transfer; else settle, complain, go on or tell; return words, memory."""
         message = self.message
         if message.transfers:
             if self.mind.announced or not message.announces:
@@ -113,7 +113,7 @@ class Reaction:
         return self.mind.want in done
 
     def _complain(self) -> None:
-        """Object that the problem stays: only a claim that all is over counts, because one step of several may be done."""
+        """Object that the problem stays; at a claim that all is over, say the want again, or go on after many complaints."""
         self._say("still")
         if not (self.message.generic or self.message.closes):
             return
@@ -124,7 +124,7 @@ class Reaction:
             self._parts.append(self.want.say)
 
     def _tell(self) -> int:
-        """Add answers: a correction, else facts and admissions of what is not known; return the number of their sentences."""
+        """Add facts, a correction, or that they are unknown, noting the memory; return the number of sentences."""
         place = focus(self.script, self.mind, self.message)
         telling = Telling(self.script, self.persona, self.random, self.message, place, self.mind)
         parts = telling.parts()
@@ -133,7 +133,7 @@ class Reaction:
         return len(parts)
 
     def _decide(self, fact_count: int) -> None:
-        """Add what is neither a fact nor a report: a consent, an objection, a protest, or the want once more."""
+        """Add what is no fact: an answer to offer, refusal or goodbye, an objection, "wait", a consent, or nothing."""
         message = self.message
         refuses = message.refuses and (message.closes or not message.asks or self.mind.doubted)
         if message.offers_transfer:
@@ -157,19 +157,19 @@ class Reaction:
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
-        """Add a want's objection to the answer, or the want where it has none; whether it helps depends on its being new."""
+        """Add a want's objection, or its words, to the answer, noted; it is news unless the agent repeats itself."""
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
 
     def _places(self) -> tuple[int, ...]:
-        """Return the places of the wants that the message touches; one that names none may go on about the current one."""
+        """Return the open wants (places) the message touches; else the current one if agreed to and asked, else ()."""
         places = touched(self.script, open_wants(self.script, self.mind), self.message.ids, self._text)
         goes_on = self.message.asks and self.mind.want in self.mind.agreed
         return places or ((self.mind.want,) if goes_on else ())
 
     def _consent(self, fact_count: int) -> None:
-        """Consent to what is wanted and to nothing else, by a bare yes if the persona agrees to all, or ask what is meant."""
+        """Consent to what is wanted only (a bare yes by a persona that agrees to all), or repeat where nothing is meant."""
         if self.message.extends and not fact_count:
             self._say("nothing_more")
         if self.persona.agrees and self.message.asks and self.random.random() < self.persona.agrees:
@@ -184,7 +184,7 @@ class Reaction:
             self._repeat(bool(places))
 
     def _restate(self, places: tuple[int, ...], fact_count: int) -> None:
-        """Consent to wants by saying what is wanted, with a few details; a bare "Yes." only to a sound proposal."""
+        """Consent to wants in full, with some details; a bare "Yes." before it only to a proposal of just that."""
         parts, most = list[str](), max(0, (1 if self.persona.piecemeal else MOST_DETAILS) - fact_count)
         text, before = self._text if self._names_details else "", self.mind
         for place in places:
@@ -205,7 +205,7 @@ class Reaction:
         self._news = self._news or (self.mind.told, self.mind.agreed) != (before.told, before.agreed)
 
     def _repeat(self, touched: bool) -> None:
-        """Answer an unclear message: ask what is meant, or say the want once more; after many, turn to the next want."""
+        """Answer an unclear message: ask what is meant if nothing is `touched`, else say the want; after many, go on."""
         if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
             self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
         elif self.message.asks and not (touched or self.message.invites or self.message.probes or self.mind.unhelpful):
@@ -214,7 +214,7 @@ class Reaction:
             self._parts.append(self.want.say)
 
     def _answer_offer(self) -> None:
-        """Answer whether a human should take over: not while there is more to ask for here."""
+        """Answer an offer of a human: protest, else no while another want is left (then go on), else accept."""
         if self._protest():
             return
         if following(self.script, self.mind, True) is None:
@@ -225,7 +225,7 @@ class Reaction:
             self._go_on(refused=True)
 
     def _answer_refusal(self) -> None:
-        """Answer a refusal: protest as often as the manners have it, else accept it and turn to the next want."""
+        """Answer a refusal: protest as often as the manners have it, else accept if a want is left, and go on."""
         if self._protest():
             return
         if following(self.script, self.mind, True) is not None:
@@ -233,7 +233,7 @@ class Reaction:
         self._go_on(refused=True)
 
     def _protest(self) -> bool:
-        """Protest and say the want once more, and return True; False once it was done often enough."""
+        """Protest, say the want once more and return True; False, and nothing said, once it was done often enough."""
         # What is wanted on a condition is insisted on by no manners.
         if self.mind.protests >= self.want.insists + (0 if self.want.declines else self.persona.insists):
             return False
@@ -243,7 +243,7 @@ class Reaction:
         return True
 
     def _answer_goodbye(self) -> None:
-        """Answer a goodbye although nothing was brought about: ask once more, then give in."""
+        """Answer a goodbye before the want is fulfilled: say it once more, the second time go on as if refused."""
         if self.mind.want in self.mind.reminded:
             self._go_on(refused=True)
             return
@@ -251,7 +251,7 @@ class Reaction:
         self._parts.append(self.want.say)
 
     def _go_on(self, refused: bool) -> None:
-        """Turn to the next want; without one, end the conversation, unless a refusing message asks for something."""
+        """Turn to the next want; without one, stop, or (refused, but asked for something) let it be without stopping."""
         place = following(self.script, self.mind, refused)
         self._news = True
         if self.mind.checked == "passed":
@@ -275,7 +275,7 @@ class Reaction:
         self._parts.append(self.want.say)
 
     def _finish(self) -> tuple[str, Mind]:
-        """Return the answer's text and the memory after it; a user whose patience is over stops."""
+        """Return the answer's text, each part once, and the memory; it stops where that is due or patience is over."""
         unhelpful = 0 if self._news else self.mind.unhelpful + 1
         if self._stopped:
             self._parts += [self._stopped, STOP]

@@ -38,7 +38,7 @@ _NO_PLAN = re.compile(r"not want to change (?:your|my) (?:mobile data |data )?pl
 
 
 def script_of(task: Tau2Task) -> UserScript:
-    """Derive a scripted user's script from a task's prose."""
+    """Derive a scripted user's script from a task's prose, read sentence by sentence; at least one want."""
     instructions = task.instructions
     if isinstance(instructions, str):
         instructions = Instructions(task.domain, instructions, instructions, None, "")
@@ -60,7 +60,7 @@ def script_of(task: Tau2Task) -> UserScript:
 
 
 def _identity(info: str, prose: str) -> tuple[Fact, ...]:
-    """Return the facts of identity: numbers may stand anywhere, a name or a zip code among the known facts alone."""
+    """Return the facts of identity: name, zip code and phone from known facts alone, other numbers from all prose."""
     facts = []
     for topic, (pattern, sentence) in _VALUES.items():
         text = info if topic in ("name", "zip", "phone") else f"{info}\n{prose}"
@@ -84,7 +84,7 @@ def _about(info: str) -> list[str]:
 def _wants(
     domain: str, reason: Sequence[Statement], extra: Sequence[Statement], about: Sequence[str]
 ) -> tuple[Want, ...]:
-    """Return the wants, each with what is said of it; facts that the customer knows go with the wants that they concern."""
+    """Return the wants, each with what is said of it and the facts that concern it, its alternatives right behind it."""
     groups = _groups(reason, extra)
     insists = 2 if _INSISTS.search(" ".join(part.text for part in (*reason, *extra))) else 1
     wants = []
@@ -98,7 +98,7 @@ def _wants(
 
 
 def _groups(reason: Sequence[Statement], extra: Sequence[Statement]) -> list["_Group"]:
-    """Return the wishes with the sentences that follow them; what comes before the first leads to it. One at least."""
+    """Return the wishes, one at least, with the sentences that follow; what comes before the first is put before it."""
     groups: list[_Group] = []
     story: list[str] = []
     for part in (*reason, *extra):
@@ -126,7 +126,7 @@ class _Group:
 
 
 def _begins(groups: Sequence[_Group], part: Statement, of_reason: bool) -> bool:
-    """Return whether a wish is a new one, and no more words about the last."""
+    """Return whether a wish begins a new want: the first of the reason or with a deed, later one with new deeds or "next"."""
     if not groups:
         return of_reason or bool(_DEED.search(part.text))
     stems = {stem.lower() for stem in _STEM.findall(part.text)}
@@ -135,7 +135,7 @@ def _begins(groups: Sequence[_Group], part: Statement, of_reason: bool) -> bool:
 
 
 def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool = False) -> Want:
-    """Return a want with the signs that its words stand for; one without signs or a deed is a question."""
+    """Return a want with the signs that its words stand for; a question where they have neither signs nor a deed."""
     stems = dict.fromkeys(stem.lower() for stem in _STEM.findall(say))
     signs = tuple(dict.fromkeys(_SIGNS[stem] for stem in stems))
     question = not (signs or _DEED.search(say))
@@ -143,7 +143,7 @@ def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool
 
 
 def _phone_wants(instructions: Instructions) -> tuple[Want, ...]:
-    """Return a want for each kind of trouble with a phone, each with the look that shows that it is gone."""
+    """Return a want for each kind of trouble with a phone, with the look that shows it gone; one without a look if none."""
     spoken = [part.text for part in statements_in(instructions.reason_for_call) if part.kind != "hidden"]
     reason = " ".join(spoken) or "I need help with my phone."
     kinds = [row[1:] for row in SCENARIO["checks"] if re.search(row[0], instructions.reason_for_call, re.IGNORECASE)]
@@ -159,7 +159,7 @@ def _phone_wants(instructions: Instructions) -> tuple[Want, ...]:
 
 
 def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
-    """Return facts by topic: of each, the sentences that speak of it."""
+    """Return a fact for each topic that sentences speak of: these joined, and the first id in them, if any."""
     sentences, facts = tuple(dict.fromkeys(sentences)), []
     for topic, pattern in _WORDS.get(domain, {}).items():
         matches = [sentence for sentence in sentences if pattern.search(sentence)]
@@ -170,7 +170,7 @@ def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
 
 
 def _unknown_topics(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return the topics that the customer says it knows nothing of, and those of its identity that it was not told."""
+    """Return the topics that the customer does not know: those it says so of, and identity without a fact."""
     text = " ".join(part.text for part in sentences).lower()
     own_topics = {fact.topic for fact in facts}
     mentions = {topic for topic, pattern in SCENARIO["unknown"].items() if re.search(pattern, text)}

@@ -65,7 +65,7 @@ class ScriptedUser(Uncopied):
         self._scripts: dict[int, tuple[Any, UserScript, Persona]] = {}
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the user's next line and its memory: an opening, a call on the device, or an answer."""
+        """Return the user's next line, never None, and its memory: the opening, a call on the device, a check, or an answer."""
         script, manners = self._read(scene.task, scene.public)
         lines, changes = scene.dialogue.lines, changes_made(scene.dialogue, scene.rules.domain)
         random = Random(f"{scene.key}|{len(lines)}")
@@ -90,14 +90,14 @@ class ScriptedUser(Uncopied):
         return Line("user", _mistype(text, manners, random, script)), mind.replace(reports=(), checked="")
 
     def unconsented_changes(self, task: Task, public: Tau2Task, dialogue: Dialogue, domain: Domain) -> int:
-        """Return the count of the agent's changes before the customer consented to any open want; 0 before it has spoken."""
+        """Return the number of the agent's changes before the customer consented to any open want; 0 before it has spoken."""
         if dialogue.memory is None:  # it has not spoken
             return 0
         script = self._read(task, public)[0]
         return unconsented(script, remembered(dialogue.memory, script), changes_made(dialogue, domain))
 
     def _read(self, task: Task, public: Tau2Task) -> tuple[UserScript, Persona]:
-        """Return a task's script and its user's manners, read once."""
+        """Return a task's script and its user's manners, cached by the task's data."""
         data = task.data
         entry = self._scripts.get(id(data))
         if entry is None:
@@ -111,7 +111,7 @@ class ScriptedUser(Uncopied):
 
 
 def _act_on_device(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mind, Line | None]:
-    """Return the memory, and the user's next call that the agent or the last answer asks for; None where none is left."""
+    """Return the memory and the next call on the device, by the agent's requests or the last answer; None if none is left."""
     news = scene.news
     answer = news[-1] if news and news[-1].results else None
     if answer is None:
@@ -130,7 +130,7 @@ def _act_on_device(scene: Scene, script: UserScript, mind: Mind, text: str) -> t
 
 
 def _take_answer(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
-    """Return the memory after a call's answer: what to report, the steps that are left, and whether the check passed."""
+    """Return the memory after a call's answer: a report, the steps left, and "passed" or "failed" if it was the check."""
     check = script.wants[mind.want].check
     outcome = "passed" if check is not None and check.passes.lower() in content.lower() else "failed"
     if mind.checking:
@@ -158,7 +158,7 @@ def changes_made(dialogue: Dialogue, domain: Domain) -> int:
 
 
 def _mistype(text: str, manners: Persona, random: Random, script: UserScript) -> str:
-    """Return a text with the typing mistakes of the user's manners, if any; words of facts and of a consent are spared."""
+    """Return a text with the mistakes of the user's manners, unchanged without; words of facts and consents are spared."""
     if not manners.typos:
         return text
     facts = [*script.facts, *(fact for want in script.wants for fact in want.facts)]

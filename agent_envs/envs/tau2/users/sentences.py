@@ -43,7 +43,7 @@ class Sentence:
 
 
 def sentences(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of a text, in small letters and with what is asked in lists marked; of many, the first and last."""
+    """Return a text's sentences in small letters, list items marked as asked for; of too many, the first and last halves."""
     rows: list[Sentence] = []
     listing = False
     for line in text.translate(_PLAIN).lower().split("\n"):
@@ -73,7 +73,7 @@ def _drop_dots(match: re.Match[str]) -> str:
 
 
 def _sentence(text: str) -> Sentence:
-    """Return a text as a `Sentence`: whether it ends as a question, whether it asks for something, and where."""
+    """Return a text as a `Sentence`: whether it ends in a question, whether and where it asks; "no need" asks nothing."""
     text = text.strip()
     question = "?" in text[-4:]
     request = _REQUEST.search(text)
@@ -82,7 +82,7 @@ def _sentence(text: str) -> Sentence:
 
 
 def topics_in(part: Sentence) -> tuple[str, ...]:
-    """Return the topics that a sentence asks for; () of one that does not ask, or only proposes."""
+    """Return the topics that a sentence asks for; () for one that does not ask, or only proposes something."""
     if not (part.asking or part.question):
         return ()
     zone = _zone(part)
@@ -94,7 +94,7 @@ def topics_in(part: Sentence) -> tuple[str, ...]:
 
 
 def spoken_of(text: str) -> tuple[str, ...]:
-    """Return the topics that a text in small letters touches at all, in its order."""
+    """Return the topics that a text in small letters touches, by where they first stand."""
     hits = []
     for topic, pattern in _TOPICS:
         if (match := pattern.search(text)) is not None:
@@ -103,7 +103,7 @@ def spoken_of(text: str) -> tuple[str, ...]:
 
 
 def _zone(part: Sentence) -> str:
-    """Return the words that ask: from where they begin, without what the answer is wanted for."""
+    """Return the words that ask: from where asking begins, up to its purpose; all of the text where nothing does."""
     word = _ASKING_WORD.search(part.text) if part.question else None
     starts = ([part.start] if part.asking else []) + ([word.start()] if word else [])
     asking = part.text[min(starts, default=0) :]

@@ -19,7 +19,7 @@ _COMMON = frozenset(("about", "could", "other", "please", "should", "there", "wh
 
 
 def about(script: UserScript, mind: Mind, text: str) -> tuple[int, ...]:
-    """Return the places of the open wants that a text is about: those whose numbers it names, else one by signs.
+    """Return the open wants (places) a text is about: those whose numbers it names, else the best by signs; () for none.
 
     Among several with a sign in the text, it is the one of whose own words the text has most, the first of equals.
 
@@ -35,7 +35,7 @@ def about(script: UserScript, mind: Mind, text: str) -> tuple[int, ...]:
 
 
 def focus(script: UserScript, mind: Mind, message: Understood) -> int:
-    """Return the place of the want that a message asks about: the current one, unless it names another one's number."""
+    """Return the place of the want a message asks about: the current one, unless it names numbers of another alone."""
     if message.ids and not message.ids & ids_of(script.wants[mind.want]):
         for place in open_wants(script, mind):
             if message.ids & ids_of(script.wants[place]):
@@ -44,7 +44,7 @@ def focus(script: UserScript, mind: Mind, message: Understood) -> int:
 
 
 def must_look(script: UserScript, mind: Mind, message: Understood) -> bool:
-    """Return whether the user has to see for itself before it can answer."""
+    """Return whether the user must check before it answers; False without a check, after one, or at a transfer."""
     if script.wants[mind.want].check is None or mind.checked or message.transfers:
         return False
     last = message.generic or not (message.asks or mind.reports)  # nothing about it is still asked
@@ -52,7 +52,7 @@ def must_look(script: UserScript, mind: Mind, message: Understood) -> bool:
 
 
 def fulfilled(script: UserScript, mind: Mind, message: Understood, changed: bool) -> tuple[int, ...]:
-    """Return the places of the wants that a message settles, in order.
+    """Return the open wants (places) that a message settles: checked, answered, or reported if the agent `changed` anything.
 
     What asks for anything settles nothing but what the user saw for itself. `changed`: the agent changed something since the
     current want was told; without that, no report is one.
@@ -69,7 +69,7 @@ def fulfilled(script: UserScript, mind: Mind, message: Understood, changed: bool
 
 
 def _reported_wants(script: UserScript, mind: Mind, message: Understood) -> set[int]:
-    """Return the wants that were brought about: by their signs, all at once, or as what follows the user's consent."""
+    """Return the wants reported as done: by signs, all, or what was agreed to; never questions or wants with a check."""
     if mind.reports and not message.closes:
         return set()  # what the user had to do for it shows that the agent is in the middle of something
     done: set[int] = set()
@@ -89,13 +89,13 @@ def _reported_wants(script: UserScript, mind: Mind, message: Understood) -> set[
 
 
 def _consents(script: UserScript, mind: Mind) -> set[int]:
-    """Return the current want where it was consented to, else the first that was."""
+    """Return the current want as a set if it was consented to, else the first open one that was; set() for none."""
     agreed = [place for place in open_wants(script, mind) if place in mind.agreed]
     return {mind.want} & set(agreed) or set(agreed[:1])
 
 
 def _unsigned_wants(script: UserScript, mind: Mind, message: Understood, sentence: str) -> set[int]:
-    """Return the wants that a report without any sign settles: all, those agreed to, or the current one if it has no signs."""
+    """Return the wants settled by a report without signs: all if it says so, those agreed to, else a current one without."""
     if message.generic and _ALL.search(sentence):
         return set(open_wants(script, mind))
     want = script.wants[mind.want]
@@ -103,7 +103,7 @@ def _unsigned_wants(script: UserScript, mind: Mind, message: Understood, sentenc
 
 
 def _is_reply(want: Want, mind: Mind, message: Understood) -> bool:
-    """Return whether a message answers a question: it says something, and neither asks for more nor puts it off."""
+    """Return whether a message answers a question: it neither refuses, asks, nor puts off, and tells something fit."""
     if message.refuses or message.topics or mind.reports:
         return False
     if message.invites and not message.closes:  # a greeting, unless it tells figures of what was asked
@@ -115,7 +115,7 @@ def _is_reply(want: Want, mind: Mind, message: Understood) -> bool:
 
 
 def _answers(want: Want, statement: str) -> bool:
-    """Return whether a sentence may be the answer: it has a number, a yes or a no, or words in common with the question."""
+    """Return whether a sentence may be the answer: by the want's signs, else by a number, yes, no or a common word."""
     if _PRELIMINARY.search(statement):
         return False
     if want.signs:
@@ -134,7 +134,7 @@ def _shows(want: Want, text: str) -> bool:
 
 
 def _means(want: Want, text: str, numbers: frozenset[str]) -> bool:
-    """Return whether a text is about a want: by its numbers, and by a sign where the want has signs."""
+    """Return whether a text is about a want: by its numbers, or by a sign and no other number where it has signs."""
     own = ids_of(want)
     if not want.signs:
         return bool(numbers & own)

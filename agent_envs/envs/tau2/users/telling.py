@@ -39,7 +39,7 @@ class Telling:
     news: bool = field(default=False)
 
     def parts(self) -> list[str]:
-        """Return the sentences that answer the message's questions; a correction of what was told wrongly comes alone."""
+        """Return the sentences that answer the message's questions, or alone a correction of what was told wrongly."""
         corrected = self._correct()
         if corrected:
             return corrected
@@ -49,7 +49,7 @@ class Telling:
         return [*self._tell_facts(facts), *self._admit_missing(tuple(topic for topic in topics if not answers[topic]))]
 
     def _answers_to(self, topic: str) -> tuple[Fact, ...]:
-        """Return the facts about a topic; for `problem` without any, the current want's facts that were not told yet."""
+        """Return the facts on a topic; for `problem` without any, the current want's that were not told; () for none."""
         facts = facts_about(self.script, self.mind, topic, self.place)
         if facts or topic != "problem":
             return facts
@@ -61,7 +61,7 @@ class Telling:
         return bool(ids) and all(one and one <= self.message.ids for one in ids)
 
     def _topics(self) -> tuple[str, ...]:
-        """Return the topics to answer: those asked for and those owed; who the user is where the agent found nothing."""
+        """Return the topics to answer: owed ones, then those asked; if none and nothing was found, identity or ids."""
         topics, pending = tuple(topic for topic in self.message.topics if not self._agent_names(topic)), self.mind.owed
         waiting = not topics and not self.message.acts
         if pending and (waiting or not self.persona.piecemeal):
@@ -73,7 +73,7 @@ class Telling:
         return topics
 
     def _correct(self) -> list[str]:
-        """Return sentences that correct what was told wrongly, once the agent stumbles over it or asks again; else []."""
+        """Return a correction of what was told wrongly, once, when the agent stumbles over it or asks again; else []."""
         topic = self.mind.wrong
         if topic in ("", "-") or not (self.message.missed or topic in self.message.topics):
             return []
@@ -82,7 +82,7 @@ class Telling:
         return [say("wrong", self.persona, self.random), *map(as_sentence, facts)]
 
     def _tell_facts(self, facts: list[Fact]) -> list[str]:
-        """Return sentences for facts, noted as told; a forgetful user may only promise them, a piecemeal one tells one."""
+        """Return sentences for facts, noted as told; a forgetful user may promise them instead, a piecemeal one tells one."""
         fresh = [fact for fact in facts if fact.say not in self.mind.told]
         wish = self.script.wants[self.place].say
         sought = [fact for fact in fresh if fact.topic not in self.mind.owed and not _has_figures_of(fact, wish)]
@@ -102,12 +102,12 @@ class Telling:
         return sentences
 
     def _limit_details(self, facts: list[Fact], fresh: list[Fact]) -> list[Fact]:
-        """Return the facts to tell at once: of a want, no more than two details that were not told before."""
+        """Return the facts to tell at once: all but details of a want beyond MOST_DETAILS that were not told before."""
         rest = [fact for fact in fresh if fact not in self.script.facts and fact.topic not in IDENTITY][MOST_DETAILS:]
         return [fact for fact in facts if fact not in rest]
 
     def _phrase(self, fact: Fact, fresh: bool) -> str:
-        """Return a fact as a sentence: with a mistake once, where the manners have it."""
+        """Return a fact as a sentence; once, if it is `fresh` and the manners make mistakes, with two digits swapped."""
         if not (fresh and fact.value and not self.mind.wrong and self.persona.mistakes):
             return as_sentence(fact)
         wrong = swapped(fact.value, self.random)
@@ -117,7 +117,7 @@ class Telling:
         return as_sentence(fact).replace(fact.value, wrong)
 
     def _admit_missing(self, topics: tuple[str, ...]) -> list[str]:
-        """Return sentences for topics without facts: that they are unknown, or the want again where it may tell them."""
+        """Return sentences on topics without facts: unknown, no preference, or the want again; [] for none, or a report."""
         if not topics or self.mind.reports:
             return []  # what its device shows is what was asked for
         want = self.script.wants[self.place]

@@ -74,7 +74,7 @@ def understood(text: str) -> Understood:
 
 @lru_cache(maxsize=256)
 def _understand(text: str) -> Understood:
-    """Return the reading of an agent's whole message, kept for repeated texts."""
+    """Return the reading of an agent's whole message, cached."""
     parts = sentences(text)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _is_refusal(clause)]
@@ -109,7 +109,7 @@ def _understand(text: str) -> Understood:
 
 
 def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
-    """Return the topics that sentences ask for; a question that only proposes something asks for none."""
+    """Return the topics that sentences ask for, each once, in order; mere proposals and "anything else" ask for none."""
     topics: dict[str, None] = {}
     for part in parts:
         if words("extends").search(part.text) and not words("open").search(part.text):
@@ -123,7 +123,7 @@ def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
 
 
 def _is_proposal(part: Sentence) -> bool:
-    """Return whether a sentence asks for no more than a yes."""
+    """Return whether a sentence asks for no more than a yes: a whether-question or a call for agreement, no choice."""
     text = part.text
     if _OR.search(text) and not words("no_choice").search(text):
         return False
@@ -136,7 +136,7 @@ def _is_proposal(part: Sentence) -> bool:
 
 
 def _acts(part: Sentence) -> bool:
-    """Return whether a sentence speaks of what the agent would do, or whether it should do it, and asks for no fact."""
+    """Return whether a sentence tells what the agent would do, or asks whether to; False where it asks for a fact, mostly."""
     valued = part.question and _VALUE.search(part.text) and not words("which").search(part.text)
     if topics_in(part) and not _is_proposal(part):
         return bool(valued)  # it may be either: the fact is told, and what is wanted with it
@@ -150,7 +150,7 @@ def _asks(part: Sentence) -> bool:
 
 
 def _is_closing(part: Sentence) -> bool:
-    """Return whether a sentence asks for more wishes, or says goodbye, and nothing else."""
+    """Return whether a sentence asks for more wishes or says goodbye; False where other words deny that."""
     match = words("closes").search(part.text)
     return match is not None and not words("not_closing").search(part.text)
 
@@ -161,12 +161,12 @@ def _offers_transfer(part: Sentence) -> bool:
 
 
 def _is_refusal(clause: str) -> bool:
-    """Return whether a clause refuses, and is not one that only sounds so."""
+    """Return whether a clause refuses; False for words that only sound so."""
     return bool(words("refuses").search(clause)) and not words("no_refusal").search(clause)
 
 
 def _is_completion(part: Sentence) -> bool:
-    """Return whether a sentence says that something is done; a question, or "not yet", does not."""
+    """Return whether a sentence reports that something is done; a question, or one with "not yet", does not."""
     if _asks(part):
         return False
     text = words("located").sub(" ", part.text)
@@ -176,7 +176,7 @@ def _is_completion(part: Sentence) -> bool:
 
 
 def _handed_over(part: Sentence) -> bool:
-    """Return whether a sentence says that a human takes over, without a condition before it."""
+    """Return whether a sentence states that a human takes over; not a question, a denial, or on a condition."""
     match = words("transfers").search(part.text)
     if match is None or part.question or words("not_handed").search(part.text):
         return False

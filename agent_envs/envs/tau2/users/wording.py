@@ -36,7 +36,7 @@ def say(what: str, persona: Persona, random: Random) -> str:
 
 
 def unknown(topics: tuple[str, ...]) -> str:
-    """Return the sentences that say that a user does not know something, or does not mind."""
+    """Return the sentences that say that topics are unknown, indifferent, or without reason; "" for none of them."""
     names = {topic: _UNKNOWN.get(topic, f"the {topic}") for topic in topics if topic not in ("reason", "problem")}
     minded = [name for topic, name in names.items() if topic in _OPEN]
     others = [name for topic, name in names.items() if topic not in _OPEN]
@@ -51,7 +51,7 @@ def _join(names: list[str]) -> str:
 
 
 def as_sentence(fact: Fact) -> str:
-    """Return a fact as a sentence: one without a verb is put into a sentence about its topic."""
+    """Return a fact as a sentence: its words, or, if they lack a verb, "For the TOPIC I want this: ..." with them."""
     first = re.split(r"(?<=[.;:!?]) ", fact.say, maxsplit=1)[0]
     if _VERB.search(_CLAUSE.split(first)[0]):
         return fact.say

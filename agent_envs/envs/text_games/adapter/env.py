@@ -75,7 +75,7 @@ class AdaptedGame(Game):
         self.native_episode = (min(low, low * self.third_party.most), max(high, high * self.third_party.most))
 
     def begin(self, task: Task, limit: int) -> AdaptedState:
-        """Return the start of a task's seed; UsageError for a task of another source."""
+        """Return the start of a task's seed, `limit` unread; UsageError for a task of another source."""
         if type(task.hidden) is not int:
             raise UsageError(
                 f"{self.third_party.name}: task {task.id!r} has no seed; take a task of this environment's source"
@@ -93,7 +93,7 @@ class AdaptedGame(Game):
         return self.goal_of(state.seed)
 
     def goal_of(self, seed: int) -> str:
-        """Return the goal of a seed: the fixed words, or what a callable says of the environment at its start."""
+        """Return the goal of a seed: the fixed words, or what a callable says at its start; UsageError if that is no text."""
         if isinstance(self.goal_words, str):
             return self.goal_words
         with self.replays.at(seed, "") as live:
@@ -119,14 +119,14 @@ class AdaptedGame(Game):
         return self._view_text("drawing", state, self.drawing_fn)
 
     def _view_text(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
-        """Return a caller's picture or drawing of a state, taken from the live copy; "" without one."""
+        """Return a caller's picture or drawing of a state; "" without a function, UsageError if it gives no text."""
         if look is None:
             return ""
         with self.replays.at(state.seed, state.actions, state.mark) as live, muted_stdout():
             return self._text(name, look(live.env))
 
     def _text(self, name: str, value: str) -> str:
-        """Return a text that the caller's function gave; another type is a UsageError that names the function."""
+        """Return a text that the caller's function gave; UsageError, naming the function, for another type."""
         if not isinstance(value, str):
             raise UsageError(
                 f"{self.third_party.name}: {name}(...) returned a {type(value).__name__}; it returns a text"
@@ -244,12 +244,12 @@ class TextAdapter(TextGame):
             self.metadata = {**TextGame.metadata, "render_modes": ["ansi"]}  # type: ignore[misc]
 
     def _picture(self, episode: Episode) -> str:
-        """Return the adapted environment's own picture; UsageError if it has none."""
+        """Return the adapted environment's own picture; UsageError without a picture function."""
         return super()._picture(episode) if self.game.picture_fn else TurnEnv._picture(self, episode)
 
 
 def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOST_COPIES) -> Callable[[AnyEnv], str]:
-    """Return a solver that searches copies of the environment, breadth first, for the shortest way to success.
+    """Return a solver that searches copies, breadth first, for the shortest way to success; it raises Unsolvable past `most`.
 
     Args:
         same: `same(env)` is equal for two environments only if their future is; by default those whose texts are equal after
@@ -272,7 +272,7 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
 
 
 def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
-    """Return the shortest line of actions to success, searched over copies; Unsolvable if there is none or too long."""
+    """Return the shortest line of actions to success, searched over copies; Unsolvable without one within `most` copies."""
     third_party = game.third_party
 
     def state_key(moment: LiveGame) -> Hashable:
@@ -296,7 +296,7 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
 
 
 def _copy_live(third_party: ThirdParty, live: LiveGame) -> LiveGame:
-    """Return a copy of a live game; raises UsageError where it cannot be copied."""
+    """Return a copy of a live game; UsageError where copying raises anything."""
     try:
         return third_party.copied(live)
     except Exception as error:
@@ -306,7 +306,7 @@ def _copy_live(third_party: ThirdParty, live: LiveGame) -> LiveGame:
 
 
 def _most_turns(name: str, probe: AnyEnv, max_turns: int | None) -> int:
-    """Return the turn limit, by default the environment's own; UsageError if it is longer than that, or there is none."""
+    """Return the turn limit, the environment's own if None; UsageError if it is longer than that, or there is none."""
     own = probe.spec.max_episode_steps if probe.spec is not None else None
     if max_turns is None and own is None:
         raise UsageError(f"{name}: its spec has no max_episode_steps; give max_turns=...")
@@ -320,7 +320,7 @@ def _most_turns(name: str, probe: AnyEnv, max_turns: int | None) -> int:
 def _name_actions(
     name: str, actions: Sequence[str | Action] | Mapping[str | Action, Any], probe: AnyEnv
 ) -> tuple[tuple[Action, ...], tuple[Any, ...]]:
-    """Return the actions, with the aliases that their names need, and their values; UsageError if they do not fit the space."""
+    """Return the actions, plain names added as aliases, and their values; UsageError where they do not fit the space."""
     space = probe.action_space
     if isinstance(actions, str) or not 0 < len(actions) <= MOST_ACTIONS:
         raise UsageError(f"{name}: actions={display_value(actions)}; give 1 to {MOST_ACTIONS} names")
@@ -353,7 +353,7 @@ def _name_actions(
 
 
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
-    """Return the number of the default action, the first one where none is named; UsageError for an unknown one."""
+    """Return the default action's number, 0 where none is named; UsageError for an unknown one."""
     names = [action.name for action in actions]
     if default and default not in names:
         raise UsageError(f"{name}: default={display_value(default)} is no action; name one of {', '.join(names)[:400]}")
@@ -361,7 +361,7 @@ def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
 
 
 def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
-    """Return the prompt, with slots for actions and format if it has none; UsageError for a goal's slot without a goal."""
+    """Return the prompt, with actions and format added if it has no slot; UsageError for {goal} where no goal is given."""
     if "{goal}" in prompt and goal == "":
         raise UsageError(f"{name}: the prompt has the slot {{goal}}; give goal=..., a phrase or a callable")
     slots = any(slot in prompt for slot in SLOTS)
@@ -369,7 +369,7 @@ def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
 
 
 def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
-    """Check the first and last seed of each split, and return all; UsageError for one that is no whole number in range."""
+    """Return all splits' seeds; UsageError where a split's first or last is no whole number in range, or it is empty."""
     for split, row in seeds.items():
         try:
             sound = all(0 <= index(seed) < MOST_SEED for seed in (row[0], row[-1]))

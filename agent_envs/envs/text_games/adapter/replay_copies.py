@@ -55,7 +55,7 @@ class Replayed(Generic[E, R]):
         self._forget()
 
     def step(self, seed: int, actions: Actions, action: Any, mark: str = "") -> R:
-        """Take one action at a place, and return what came of it.
+        """Take one action at a place and return its result; EnvFault where the place, rebuilt, looks another way than it did.
 
         Args:
             seed: of the episode.
@@ -73,7 +73,7 @@ class Replayed(Generic[E, R]):
 
     @contextmanager
     def at(self, seed: int, actions: Actions, mark: str = "") -> Iterator[E]:
-        """Lend the environment at a place, to be looked at only; arguments and errors as in `step`."""
+        """Lend the environment at a place, to be looked at only; EnvFault where, rebuilt, it looks another way than it did."""
         env = self._take((seed, actions), mark)
         try:
             yield env
@@ -81,7 +81,7 @@ class Replayed(Generic[E, R]):
             self._stand((seed, actions), env)
 
     def _take(self, place: Place, mark: str) -> E:
-        """Take the live copy of a place out of the store, or rebuild it; raises EnvFault where its mark is another."""
+        """Take a place's live copy from the store, or rebuild it from checkpoint or seed; EnvFault if its mark is another."""
         with self._lock:
             env = self._live.pop(place, None)
         if env is not None:
@@ -111,7 +111,7 @@ class Replayed(Generic[E, R]):
         return env
 
     def _nearest(self, place: Place) -> tuple[E | None, int]:
-        """Return a copy of the checkpoint nearest before a place, and how many actions it has behind it; None and 0 if none."""
+        """Return a copy of the last checkpoint before a place, and its number of actions; (None, 0) without a copy."""
         seed, actions = place
         with self._lock:
             before = [key for key in self._checkpoints if key[0] == seed and actions[: len(key[1])] == key[1]]
@@ -124,7 +124,7 @@ class Replayed(Generic[E, R]):
         return twin, 0 if twin is None else len(nearest[1])
 
     def _try_copy(self, env: E) -> E | None:
-        """Return a copy of an environment, or None; once a copy fails, copies are given up for good."""
+        """Return a copy; None where it is no other object, or copying fails, which gives up copies for good."""
         if self._copy is None:
             return None
         try:
@@ -135,13 +135,13 @@ class Replayed(Generic[E, R]):
         return None if twin is env else twin
 
     def _stand(self, place: Place, env: E) -> None:
-        """Store a live copy at its place, and every so many actions a checkpoint of it."""
+        """Store a live copy at its place as the latest, and every so many actions a checkpoint of it."""
         if place[1] and len(place[1]) % self._every == 0:
             self._keep(place, env)
         self._put(self._live, self._most_live, place, env)
 
     def _keep(self, place: Place, env: E) -> None:
-        """Store a copy at a place as a checkpoint, where there is none and it can be copied."""
+        """Store a copy at a place as a checkpoint, unless there is one already or it cannot be copied."""
         with self._lock:
             is_checkpoint = place in self._checkpoints
         twin = None if is_checkpoint else self._try_copy(env)
@@ -149,7 +149,7 @@ class Replayed(Generic[E, R]):
             self._put(self._checkpoints, self._most_checkpoints, place, twin)
 
     def _put(self, shelf: OrderedDict[Place, E], most: int, place: Place, env: E) -> None:
-        """Put a copy on a shelf as the latest; the oldest goes where there are too many."""
+        """Put a copy on a shelf as the latest; beyond `most` the oldest is dropped."""
         with self._lock:
             shelf[place] = env
             shelf.move_to_end(place)

@@ -52,7 +52,7 @@ def won(env: AnyEnv, reward: float, terminated: bool, info: dict[str, Any]) -> b
 
 
 def sharing(*names: str) -> CopyEnv:
-    """Return a deep copy for environments that leaves some attributes of the unwrapped environment shared.
+    """Return a deep-copier of environments that keeps named attributes of the unwrapped one, specs, unsampled spaces shared.
 
     Args:
         names: attributes that never change once the environment is made, such as FrozenLake's table of transitions `P`.
@@ -79,7 +79,7 @@ def sharing(*names: str) -> CopyEnv:
 def maker(
     gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]
 ) -> tuple[Callable[[], AnyEnv], AnyEnv, str]:
-    """Return a factory of the environment, one instance (the first to be handed out again), and its name.
+    """Return a factory (its first call hands out the probe), the probe and a name; UsageError where none can be made.
 
     Raises UsageError: it cannot be made, or is no environment of Gymnasium's.
     """
@@ -112,7 +112,7 @@ def maker(
 
 
 def _build(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]) -> AnyEnv:
-    """Build an environment from an id or a callable, or copy an object; UsageError for arguments with an object."""
+    """Make an environment from an id or a callable, or copy an object; UsageError for arguments with an object."""
     if isinstance(gym_env, str):
         return gym.make(gym_env, disable_env_checker=True, **arguments)
     if not isinstance(gym_env, gym.Env):
@@ -154,7 +154,7 @@ class ThirdParty:
         return LiveGame(env, observation, info, self._description(env, observation, info))
 
     def act(self, live: LiveGame, code: str) -> Moved:
-        """Step an environment by an action's character and return its mark, reward and success; UsageError for bad progress."""
+        """Step an environment in place by an action's character; return what came of it; UsageError for bad progress."""
         names = ("observation", "reward", "terminated", "truncated", "info")
         answer = self._call("step", names, live.env.step, self.values[ord(code) - FIRST])
         live.turns, live.observation, live.info = live.turns + 1, answer[0], answer[4]
@@ -168,11 +168,11 @@ class ThirdParty:
         return Moved(live.mark(), live.reward, progress, live.terminated, success, live.truncated)
 
     def over(self, live: LiveGame) -> bool:
-        """Return whether an episode has come to its end."""
+        """Return whether an episode has ended: terminated, truncated, or at the turn limit."""
         return live.terminated or live.truncated or live.turns >= self.most
 
     def copied(self, live: LiveGame) -> LiveGame:
-        """Return an independent copy, or raise whatever stands against it."""
+        """Return an independent copy with the same state; TypeError where it is never copied or is no other object."""
         if self.copy is None:
             raise TypeError(f"{self.name} is never copied")
         env = self.copy(live.env)
@@ -181,7 +181,7 @@ class ThirdParty:
         return replace(live, env=env, observation=deepcopy(live.observation), info=deepcopy(live.info))
 
     def _reward(self, value: Any) -> float:
-        """Return a step's reward as a float; raises where it is no finite number within `native`."""
+        """Return a step's reward as a float; UsageError where it is no finite number within `native`."""
         try:
             reward = float(value)
         except (TypeError, ValueError):
@@ -194,7 +194,7 @@ class ThirdParty:
         return reward
 
     def _description(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
-        """Return the observation as the caller's text, in valid Unicode; raises where it is no text."""
+        """Return the observation as the caller's text, lone surrogates replaced; UsageError where it is no text."""
         with muted_stdout():
             text = self.describe(env, observation, info)
         if not isinstance(text, str):
@@ -204,7 +204,7 @@ class ThirdParty:
     def _call(
         self, what: str, names: tuple[str, ...], call: Callable[..., Any], *values: Any, **keywords: Any
     ) -> tuple[Any, ...]:
-        """Return the checked answer of a method: a tuple of `names`, whose last is a dict, {} for None."""
+        """Return a method's tuple of `names`, its last {} for None; EnvFault if it raises, UsageError for another form."""
         try:
             with muted_stdout():
                 answer = call(*values, **keywords)

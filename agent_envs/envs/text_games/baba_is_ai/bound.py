@@ -66,7 +66,7 @@ class Bound:
         self._settle(world, you, self._stops(world, you))
 
     def _settle(self, world: BabaWorld, you: Iterable[str], stops: Iterable[str]) -> None:
-        """Work out which cells are solid, given the kinds that may be YOU and those that are STOP for ever."""
+        """Work out the solid cells, given the kinds that may be YOU and those STOP for ever; forget the lines kept."""
         places = [(kind, place) for kind, place in zip(world.objects, world.places, strict=True)]
         manned = frozenset(place for kind, place in places if kind in you)
         self._stuck = stuck(*self._size, world.texts, manned)
@@ -104,7 +104,7 @@ class Bound:
         return fixed - you
 
     def _moment(self, world: BabaWorld, rest: tuple[int, ...], mine: list[int]) -> _Moment:
-        """Return the facts of a map that the bound depends on, with the cells that each loose block can reach."""
+        """Return a map's facts that the bound depends on (`mine` counts if it is one cell), with each loose block's reach."""
         blocks = _blocks(world.texts)
         cells = [cell for block_cells in blocks.values() for cell in block_cells if cell not in self._stuck]
         loose = {cell: self._ground.reach(cell) for cell in cells}
@@ -115,7 +115,7 @@ class Bound:
         return {place for kind, place in zip(self._objects, moment.rest, strict=True) if kind in kinds} - {OFF}
 
     def _targets(self, line: Line) -> list[Line]:
-        """Return the lines in which three blocks can come to lie, kept by where they lie now."""
+        """Return the lines in which three blocks can come to lie, as far as pushes reach; kept by where they lie now."""
         targets = self._lines.get(line)
         if targets is None:
             nouns, verbs, whats = reach = [self._ground.reach(cell) for cell in line]
@@ -126,7 +126,7 @@ class Bound:
         return targets
 
     def _line_over(self, cell: int, index: int, way: int) -> Line:
-        """Return the line of three cells in a direction whose cell at an index is `cell`; OFF beyond the map."""
+        """Return the line of three cells right or down whose cell at an index is `cell`; OFF for those beyond the map."""
         forth, back = (
             (*self._ground.following[direction], OFF) for direction in (way, BACK[way])
         )  # OFF is the last index
@@ -135,7 +135,7 @@ class Bound:
         return cell, forth[cell], forth[forth[cell]]
 
     def _starts(self, moment: _Moment) -> list[tuple[list[int], int]]:
-        """Return the starts of a moment, each as YOU's walk to its cell and the steps that follow; breaks of STOP count too."""
+        """Return a moment's starts, each as YOU's walk to its cell and the steps after it; with those that break a STOP."""
         starts = self._wins(moment)
         for cell, cost in self._others(moment).items():
             starts[cell] = min(cost, starts.get(cell, AWAY))
@@ -147,7 +147,7 @@ class Bound:
         return [(closed.walk(cell), cost) for cell, cost in both]
 
     def _wins(self, moment: _Moment) -> Starts:
-        """Return the starts when nothing else becomes YOU."""
+        """Return the starts, cell to least later steps, when nothing else becomes YOU: goals, and pushes that form a WIN."""
         starts: Starts = {}
         pushes: Pushes = {}
         for kind in self._kinds:
@@ -162,7 +162,7 @@ class Bound:
         return starts
 
     def _others(self, moment: _Moment) -> Starts:
-        """Return the starts when something else is made YOU."""
+        """Return the starts, cell to least later steps, when another kind is made YOU by pushes."""
         pushes: Pushes = {}
         for kind in self._kinds:
             if kind not in moment.rules.you and self._may_form(moment.blocks, kind, YOU):
@@ -174,7 +174,7 @@ class Bound:
         return starts
 
     def _later(self, moment: _Moment, kind: str) -> tuple[set[int], int]:
-        """Return the rest once a kind is YOU too: the goals for who is YOU now, and the least steps for the new one."""
+        """Return the goals for who is YOU now once a kind is YOU, too, and the least steps for the new one (AWAY: none)."""
         winners = [own for own in self._kinds if self._may_form(moment.blocks, own, WIN)]
         goals = self._places(moment, winners)
         if moment.room == OFF or kind in winners or any(own in moment.rules.you for own in winners):
@@ -188,7 +188,7 @@ class Bound:
         )
 
     def _breaks(self, moment: _Moment, starts: Starts) -> Starts:
-        """Return the starts that break a STOP before they go on with one of those given."""
+        """Return the starts that break a STOP in force before they go on to one of those given."""
         breaks: Starts = {}
         pushes: Pushes = {}
         walks = [(self._ground.walk(goal), cost) for goal, cost in starts.items()]
@@ -207,7 +207,7 @@ class Bound:
         return breaks
 
     def _form(self, pushes: Pushes, moment: _Moment, line: Line, goals: set[int], later: int) -> None:
-        """Add the first pushes that bring three blocks into a line; `later` caps what follows, 0 where nothing is known."""
+        """Add to `pushes` the first pushes that bring three blocks into a line; `later` caps what follows, 0 if unknown."""
         for cells in self._targets(line):
             moves = [(start, goal) for start, goal in zip(line, cells, strict=True) if start != goal]
             ends = goals.difference(cells) if later == AWAY else goals
@@ -225,7 +225,7 @@ class Bound:
                     _lower(pushes, (start, way), max(cost, others) + after)
 
     def _last_walk(self, moment: _Moment, line: Line, cells: Line, goals: set[int], pushes: int) -> int:
-        """Return the least walk after the last push of a line: YOU stands behind a block of it, or behind helpers there."""
+        """Return the least walk after a line's last push, less helpers that may do it; AWAY if no goal can be walked to."""
         least = AWAY
         for start, end in zip(line, cells, strict=True):
             if start not in self._stuck:
@@ -238,7 +238,7 @@ class Bound:
         return least
 
     def _spread(self, starts: Starts, moment: _Moment, pushes: Pushes) -> None:
-        """Turn pushes into starts. What YOU pushes first may also be a helper: a block that pushes the first one later."""
+        """Turn pushes into starts, in place; what YOU pushes first may be a helper, a block that pushes the first one later."""
         helpers: dict[int, int] = {}
         for (block, way), cost in pushes.items():
             self._begin(starts, helpers, moment, block, way, cost)
@@ -252,7 +252,7 @@ class Bound:
                     self._begin(starts, helpers, moment, block, way, cost)
 
     def _begin(self, starts: Starts, helpers: dict[int, int], moment: _Moment, block: int, way: int, cost: int) -> None:
-        """Add the starts of one push, and the helpers that could take part in it once they lie behind the block."""
+        """Add the starts of one push, and helpers that could take part once they lie behind the block, in place, if cheaper."""
         cells, gap = self._stands(moment.texts, block, way)
         for cell in cells:
             if cost < starts.get(cell, AWAY):
@@ -263,7 +263,7 @@ class Bound:
                 helpers[helper] = more
 
     def _stands(self, texts: str, block: int, way: int) -> tuple[list[int], int]:
-        """Return the cells from which a block is pushed as things lie, and the free one where a helper would come to lie."""
+        """Return the cells from which a block can be pushed, and the free one where a helper would come to lie, or OFF."""
         back = self._ground.following[BACK[way]]
         cells = []
         cell = back[block]
@@ -276,13 +276,13 @@ class Bound:
 
 
 def _lower(table: dict[K, int], key: K, cost: int) -> None:
-    """Keep the lower of two costs; AWAY is not kept."""
+    """Set a key's cost if it is lower than the one there; AWAY is never set."""
     if cost < table.get(key, AWAY):
         table[key] = cost
 
 
 def _blocks(texts: str) -> dict[str, list[int]]:
-    """Return the cells of each letter."""
+    """Return the cells of each letter of the text, in their order; empty cells are left out."""
     cells: dict[str, list[int]] = {}
     for cell, letter in enumerate(texts):
         if letter != EMPTY:

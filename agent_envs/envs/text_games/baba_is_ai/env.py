@@ -65,7 +65,7 @@ class BabaGame(Game):
         return GOAL
 
     def move(self, state: BabaPlay, action: int) -> Moved:
-        """Apply an action; a win pays 1 - 0.9 * steps / limit, a loss -1."""
+        """Apply an action; a win pays 1 - 0.9 * steps / limit, a loss -1, any other step 0; both end the episode."""
         world, steps = moved(state.world, action), state.steps + 1
         result = outcome(world)
         won = result == "won"
@@ -110,7 +110,7 @@ class BabaIsAI(TextGame):
 
 
 def describe(world: BabaWorld) -> str:
-    """Return the whole map in words. Places are steps from YOU, from the first one where several are YOU."""
+    """Return the rules and the whole map in words, places as steps from YOU (the first of several), as cells without YOU."""
     rules = rules_in(world)
     mine: list[tuple[int, str]] = []
     things: list[tuple[int, str]] = []
@@ -127,7 +127,7 @@ def describe(world: BabaWorld) -> str:
 
 
 def _yourself(world: BabaWorld, mine: list[tuple[int, str]]) -> str:
-    """Return the sentences on the map's size and on the first place of YOU."""
+    """Return the sentences on the map's size and on where the first YOU is, or that nothing is YOU any more."""
     size = f"The map has {world.width} columns and {world.height} rows"
     if not mine:
         return f"{size}. Nothing on it is YOU any more."
@@ -135,7 +135,7 @@ def _yourself(world: BabaWorld, mine: list[tuple[int, str]]) -> str:
 
 
 def _relative_place(world: BabaWorld, origin: int | None, place: int) -> str:
-    """Return a place as steps from an origin, or as its cell where there is none."""
+    """Return a place as steps from an origin, "on your own cell" for the origin itself, or as its cell without one."""
     if origin is None:
         return f"in {_cell(world, place)}"
     right = place % world.width - origin % world.width

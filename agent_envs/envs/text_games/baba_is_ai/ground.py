@@ -17,7 +17,7 @@ _TURN = 2  # steps from behind a block to its side; 4 lead to the other side
 
 @lru_cache(maxsize=1024)
 def stuck(width: int, height: int, texts: str, manned: frozenset[int] = frozenset()) -> frozenset[int]:
-    """Return the cells of text blocks that can never move, cached: edges and other such blocks hold them in both directions.
+    """Return the cells of text blocks that can never move, cached: edges and such blocks hold them in both directions.
 
     From a cell where something stands that is YOU or may become so, a block can be pushed although there is text as well.
     """
@@ -53,7 +53,7 @@ class Ground:
                         self.rooms[other] = cell
 
     def _walk(self, goal: int) -> list[int]:
-        """Return the least number of steps from each cell to a goal. Start and goal may be solid, what lies between not."""
+        """Return each cell's least steps to a goal, AWAY if none; start and goal may be solid, what lies between not."""
         steps = [AWAY] * self.size
         steps[goal] = 0
         queue = [goal]
@@ -67,7 +67,7 @@ class Ground:
         return steps
 
     def _reach(self, start: int) -> dict[int, int]:
-        """Return the least number of pushes from a block's cell to each cell that it can come to."""
+        """Return the least number of pushes from a block's cell to each cell that it can come to, its own (0) included."""
         pushes = {start: 0}
         queue = [start] if self._free[start] else []
         for cell in queue:
@@ -92,7 +92,7 @@ class Ground:
         return list(zip(*(costs[way] for way in WAYS), strict=True))
 
     def _backwards(self, goal: int) -> dict[int, list[int]]:
-        """Return the costs to a goal by the way of the next push and the cell of the block; Dijkstra from the goal."""
+        """Return the costs to a goal (AWAY: none) by the way of the next push and the block's cell; Dijkstra from the goal."""
         costs = {way: [AWAY] * self.size for way in WAYS}
         heap = [(1, way, self.following[BACK[way]][goal]) for way in WAYS]
         while heap:

@@ -24,7 +24,7 @@ _MOST_WORLDS = 1_000  # that a search for a way looks at
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
-    """Return the next action, and what it leads to; raises ValueError where the last message describes no map."""
+    """Return the next action and what it leads to, or "stuck" without a plan; ValueError where the last message has no map."""
     world = read_map(messages[-1].content)
     rules = rules_in(world)
     thing = next((f"the {WORDS[kind]}" for kind in rules.win if kind in world.objects), "a win")
@@ -41,7 +41,7 @@ def _first(world: BabaWorld) -> int:
 
 
 def read_map(text: str) -> BabaWorld:
-    """Return the map that a description tells of.
+    """Return the map that a description tells of; ValueError where it is none, too large, or does not fit.
 
     Raises ValueError: it is no description, or what it tells does not fit on the map.
     """

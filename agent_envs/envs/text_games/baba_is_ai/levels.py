@@ -93,7 +93,7 @@ class MapDraft:
         return [(x, y) for x in columns for y in rows if (x, y) not in occupied]
 
     def line(self, words: str, starts: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-        """Write three words at a random free start of (x, y, downwards) and return their cells; Full if none is free."""
+        """Write words at a random free start (x, y, downwards) and return their cells; shuffles `starts`; Full if none."""
         self.rng.shuffle(starts)
         for x, y, down in starts:
             cells = [(x, y + n) if down else (x + n, y) for n in range(len(words))]
@@ -151,7 +151,7 @@ class BabaSource(GameSource):
         self._kinds = KINDS if kind == MIXED else (kind,)
 
     def _content(self, text: str) -> Content | None:
-        """Return the map of a seed text, whose last but one part is the task's index; None if it makes no task."""
+        """Return the map of a seed text, whose last part but one is the task's index; None if the draw makes no task."""
         kind = self._kinds[int(text.split("/")[-2]) % len(self._kinds)]
         world = drafted(RECIPES[kind], random.Random(text))
         if world is None:
@@ -160,7 +160,7 @@ class BabaSource(GameSource):
 
 
 def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
-    """Return a map by a recipe, None if this draw has no room or does not ask for what it should. It may be unsolvable."""
+    """Return a map drawn by a recipe, perhaps unsolvable; None if there is no room, a rule too many or few, or a short cut."""
     draft = MapDraft(rng, SMALL if recipe.rooms == 1 else LARGE)
     first, second, absent = rng.sample(THINGS, 3)
     try:
@@ -179,7 +179,7 @@ def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
 
 
 def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> bool:
-    """Return whether another thing may become YOU, or win, where the recipe wants that out of reach: a short cut."""
+    """Return whether another thing may become YOU, or win, although the recipe wants that out of reach."""
     bound = Bound(world)
     yous = () if recipe.you else {kind for kind in world.objects if kind != BABA}
     wins = {first} if recipe.win == "lost" else {second} if recipe.thing and not recipe.you else ()
@@ -187,7 +187,7 @@ def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> boo
 
 
 def _is_fair(world: BabaWorld) -> bool:
-    """Return whether a map can be won, in neither too few nor too many steps to find."""
+    """Return whether a map can be won in FEWEST_STEPS to MOST_STEPS steps; False also where the search gives up."""
     try:
         return len(plan(world, MOST_WORLDS, MOST_STEPS)) >= FEWEST_STEPS
     except Unsolvable:
@@ -202,7 +202,7 @@ def _columns(recipe: Recipe) -> tuple[range, range]:
 
 
 def _corners(draft: MapDraft, *names: str) -> list[tuple[int, int, bool]]:
-    """Return the starts (x, y, downwards) of lines of three along an edge in a corner, which nobody can move.
+    """Return the starts (x, y, downwards) of lines of three along an edge in a corner, of each named group in turn.
 
     `end` are those whose property is in the corner: they hold without their noun as well. `start` and `down` are those whose
     noun is there. `low` is the one at the bottom: its noun and its `is` fit into no second line.
@@ -218,7 +218,7 @@ def _corners(draft: MapDraft, *names: str) -> list[tuple[int, int, bool]]:
 
 
 def _write(draft: MapDraft, recipe: Recipe, first: str, loose: str, absent: str) -> None:
-    """Place the text: the rules, the parts of broken rules, and a loose noun."""
+    """Place the text: the rules, the parts of broken rules, a loose noun; reserve WIN's cells. Full where there is no room."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     inner = rows[1:-1]
     margin = [(0, y, False) for y in inner]
@@ -249,7 +249,7 @@ def _rim(draft: MapDraft, columns: range) -> list[tuple[int, int]]:
 
 
 def _furnish(draft: MapDraft, recipe: Recipe, first: str, second: str) -> None:
-    """Place the objects: the wall between two rooms, Baba at home, and the other things where the recipe wants them."""
+    """Place the wall between two rooms, Baba at home, and the one or two things where the recipe wants them, or raise Full."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     if recipe.rooms == 2:
         draft.objects += [(WALL, (DIVIDE, y)) for y in rows]

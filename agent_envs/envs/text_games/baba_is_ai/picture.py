@@ -50,7 +50,7 @@ def picture(world: BabaWorld) -> str:
 
 
 def drawing(world: BabaWorld) -> str:
-    """Return the map as words, five characters a cell: things small, text in capitals, `+` where more lies beneath."""
+    """Return the map as words, five characters a cell (text in capitals, `+`: more lies beneath), and the rules in force."""
     rules = rules_in(world)
     edge = "+" + "-" * (5 * world.width) + "+"
     rows = [edge]
@@ -61,7 +61,7 @@ def drawing(world: BabaWorld) -> str:
 
 
 def _words(world: BabaWorld, rules: TextRules, place: int) -> list[str]:
-    """Return the words of a cell, the top first: who is YOU, then text, then other things; a dot for nothing."""
+    """Return the words of a cell, the top first: who is YOU, then text, then other things; a dot alone for nothing."""
     here = sorted(kind for kind, at in zip(world.objects, world.places, strict=True) if at == place)
     letter = world.texts[place]
     text = [WORDS[letter].upper()] if letter != EMPTY else []
@@ -76,7 +76,7 @@ def _grid(world: BabaWorld) -> str:
 
 
 def _frames(world: BabaWorld, rules: TextRules, cells: Cells) -> list[str]:
-    """Return frames around what is WIN and who is YOU."""
+    """Return a gold frame around what is WIN and a white one around who is YOU, "" for either where there is none."""
     frames = []
     for kinds, color, side in ((rules.win, _GOLD, CELL - 3), (rules.you, "#fff", CELL - 7)):
         places = sorted({place for kind, place in zip(world.objects, world.places, strict=True) if kind in kinds})
@@ -87,7 +87,7 @@ def _frames(world: BabaWorld, rules: TextRules, cells: Cells) -> list[str]:
 
 
 def _tiles(world: BabaWorld, rules: TextRules) -> list[str]:
-    """Return the text blocks: filled where they take part in a rule, outlined where they do not."""
+    """Return the text blocks as SVG: filled where they take part in a rule, outlined where they do not."""
     rule_cells = {cell for _, _, cells in rules.blocks for cell in cells}
     tiles = []
     for place, letter in enumerate(world.texts):

@@ -58,7 +58,7 @@ class TextRules:
 
 @lru_cache(maxsize=64)
 def neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    """Return, for each action and cell, the next cell in that direction, or OFF; cached."""
+    """Return, for each action (IDLE first) and cell, the next cell in that direction, or OFF; cached."""
     cells = [(x, y) for y in range(height) for x in range(width)]
     steps = ((0, 0), (0, -1), (1, 0), (0, 1), (-1, 0))
     return tuple(
@@ -69,7 +69,7 @@ def neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=4096)
 def rules_of(width: int, texts: str) -> TextRules:
-    """Return the rules that a map's text makes, read from left to right and from top to bottom; cached."""
+    """Return the rules that a map's text makes, read rightwards and downwards, cached; a kind that is YOU is not STOP."""
     blocks = []
     for middle, letter in enumerate(texts):
         if letter != IS:
@@ -91,7 +91,7 @@ def rules_in(world: BabaWorld) -> TextRules:
 
 
 def moved(world: BabaWorld, action: int) -> BabaWorld:
-    """Return the map after an action: all that is YOU moves one cell, unless its way is blocked.
+    """Return the map after an action: all that is YOU moves a cell, pushing text, unless blocked; IDLE changes nothing.
 
     Text in the way is pushed, with the text behind it in a row. The edge of the map and STOP block whoever comes, and text.
     """
@@ -122,7 +122,7 @@ def moved(world: BabaWorld, action: int) -> BabaWorld:
 
 
 def outcome(world: BabaWorld) -> str:
-    """Return `won` when YOU stands on WIN, `lost` when nothing is YOU any more, else ""."""
+    """Return "won" when YOU stands on WIN, "lost" when nothing is YOU any more, else ""."""
     rules = rules_in(world)
     mine = [place for kind, place in zip(world.objects, world.places, strict=True) if kind in rules.you]
     if not mine:

@@ -19,7 +19,7 @@ _PLANS: dict[BabaWorld, tuple[int, ...]] = {}
 
 
 def next_action(env: gym.Env[Any, Any]) -> str:
-    """Return the next turn of a shortest way to a win from the map as it stands.
+    """Return the next turn of a shortest way to a win; Unsolvable if over, without one, or too long for the turns left.
 
     Raises Unsolvable: the episode is over, no win can be found any more, or the turns that are left do not suffice.
     """
@@ -32,7 +32,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
 
 
 def remaining(world: BabaWorld) -> tuple[int, ...]:
-    """Return the plan of a map. What is left of a plan is the plan of the maps on its way, so it is kept for all of them.
+    """Return a map's shortest plan, cached, and that of each map on its way as the remainder; Unsolvable where there is none.
 
     Raises Unsolvable: the search finds none.
     """
@@ -49,7 +49,7 @@ def remaining(world: BabaWorld) -> tuple[int, ...]:
 
 
 def plan(world: BabaWorld, most_worlds: int = MOST_WORLDS, most_steps: int = MOST_STEPS) -> tuple[int, ...]:
-    """Return the actions of a shortest way to a win, of all these ways the first in the order of the actions.
+    """Return the first, in action order, of the shortest ways to a win; () if won; Unsolvable if none is found within limits.
 
     So what is left of a plan after some of its actions is the plan of the map that they lead to.
 

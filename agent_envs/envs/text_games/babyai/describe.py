@@ -34,7 +34,7 @@ _PLAIN = EMPTY + WALL + UNSEEN
 
 
 def describe(world: BabyWorld) -> str:
-    """Return the description of the agent's view, see the module's text."""
+    """Return the agent's view in words: what it carries, walls, things with their places; NOTHING where there is nothing."""
     view = visible(world)
     lines = []
     if world.carrying >= 0:

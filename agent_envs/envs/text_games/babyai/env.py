@@ -65,7 +65,7 @@ class BabyGame(Game):
         return surface(state.instructions)
 
     def move(self, state: BabyWorld, action: int) -> Moved:
-        """Apply an action by minigrid's rules; success pays 1 - 0.9 * steps / limit."""
+        """Apply an action by minigrid's rules; success pays 1 - 0.9 * steps / limit, other steps 0, at the limit, too."""
         world, status = play_action(state, action)
         won = status == SUCCESS
         return Moved(

@@ -82,7 +82,7 @@ def in_front(world: BabyWorld) -> int:
 
 
 def moved(world: BabyWorld, action: int) -> BabyWorld:
-    """Return the world after an action, the same if it has no effect; the mission's progress is not touched."""
+    """Return the world one step later; an action without effect only counts the step; the mission is not judged."""
     if action == TURN_LEFT:
         return _next(world, facing=(world.facing - 1) % 4)
     if action == TURN_RIGHT:
@@ -133,7 +133,7 @@ def _row(world: BabyWorld, distance: int) -> str:
 
 
 def _line(world: BabyWorld, at: int, middle: int, column: bool) -> str:
-    """Return seven cells of a row (or of a column) around `middle`."""
+    """Return seven cells of a row (of a column if `column`) around `middle`; wall beyond the grid."""
     across, along = (world.width, world.height) if column else (world.height, world.width)
     if not 0 <= at < across:
         return WALL * VIEW
@@ -148,7 +148,7 @@ def _line(world: BabyWorld, at: int, middle: int, column: bool) -> str:
 
 @lru_cache(maxsize=1 << 13)
 def _light_row(row: str, opaque: str, light: int) -> tuple[str, int]:
-    """Return the visible part of a row, and the lit columns of the next row (bits), from those of its own.
+    """Return a row with its unlit cells UNSEEN, and the lit columns of the next row (bits), from its own lit ones; cached.
 
     Light runs along the row through what is not opaque, first to the right, then to the left; from each such cell it also
     reaches the next row, straight ahead and ahead on the side where it runs.
@@ -173,7 +173,7 @@ def _next(
     things: tuple[BabyThing, ...] = (),
     carrying: int | None = None,
 ) -> BabyWorld:
-    """Return the world one step later with what changed; faster than `replace`, which reads all fields by name."""
+    """Return the world one step later, with the fields given in place of its own; faster than `replace`."""
     return BabyWorld(
         world.width,
         world.height,
@@ -189,7 +189,7 @@ def _next(
 
 
 def _with_change(things: tuple[BabyThing, ...], number: int, place: int, state: str = "") -> tuple[BabyThing, ...]:
-    """Return things with one of them at another place, and perhaps in another state."""
+    """Return things with one of them at another place, and in another state if one is given."""
     thing = things[number]
     put = BabyThing(thing.kind, thing.color, place, state or thing.state, thing.holds)
     return (*things[:number], put, *things[number + 1 :])
@@ -214,7 +214,7 @@ def _drop(world: BabyWorld, front: int) -> BabyWorld:
 
 
 def _toggle(world: BabyWorld, number: int) -> BabyWorld:
-    """Return the world after a toggle of a thing: a box opens, a door opens or closes, a locked one only with its key."""
+    """Return the world after a toggle: a box gives way to what it holds, a door opens or shuts, a locked one with its key."""
     thing = world.things[number]
     if thing.kind == "box":  # what was in it stands in its place
         things = _with_change(world.things, number, NOWHERE)

@@ -60,7 +60,7 @@ class Belief:
 
     @classmethod
     def of(cls, turns: Sequence[Observed]) -> "Belief":
-        """Build the belief from observations."""
+        """Build the belief from observations, in order; the first one's action is empty."""
         belief = cls()
         for turn in turns:
             belief._act(turn.action)
@@ -73,14 +73,14 @@ class Belief:
         return self.place + self.facing
 
     def blocked(self, cell: complex, carried: Thing | None = None) -> bool:
-        """Return whether a cell cannot be entered; a door can, if it is not locked or the key to it is carried."""
+        """Return whether a wall or thing keeps the player out; a door does only if locked without its key carried."""
         thing = self.things.get(cell)
         if thing is None or thing.kind != "door":
             return thing is not None or cell in self.walls
         return thing.state == "locked" and (carried is None or (carried.kind, carried.color) != ("key", thing.color))
 
     def _act(self, action: str) -> None:
-        """Follow a turn or a step of the player; it stays where a wall or thing is known to stand in its way."""
+        """Follow a turn or a step of the player in place; a wall or thing known to be ahead keeps it; others do nothing."""
         if action == "turn left":
             self.facing *= -1j
         elif action == "turn right":
@@ -91,7 +91,7 @@ class Belief:
                 self.place = self.front
 
     def _look(self, text: str, *, first: bool) -> None:
-        """Take in a description: what is carried, the things and walls in view, and the cells that were seen."""
+        """Take in a description: load, things and walls in view, cells seen; note what is faced unless `first`."""
         holding = CARRIED.search(text)
         carried = Thing(holding[2], holding[1]) if holding else None
         if carried and carried != self.carried:
@@ -113,7 +113,7 @@ class Belief:
             self.faced.append(thing)
 
     def route(self, goal: Callable[[State], bool], carried: Thing | None = None) -> list[State] | None:
-        """Return the shortest walk to a state that the goal accepts, both ends included; None where there is none."""
+        """Return the shortest walk to a state that the goal accepts, both ends included; None without one in reach."""
 
         def steps(state: State) -> list[tuple[int, State]]:
             """Return the next states with their price: forward where the cell is free, and a turn to either side."""
@@ -130,7 +130,7 @@ class Belief:
         return any(cell not in self.explored for cell in self._view(state))
 
     def _view(self, state: State) -> Iterator[complex]:
-        """Yield the cells that are seen from a state, up to the first known wall or closed door in each direction."""
+        """Yield the cells seen from a state, up to the first wall or shut door ahead, and aside in each row."""
         cell, facing = state
         for ahead in range(VIEW):
             row = cell + facing * ahead
@@ -159,7 +159,7 @@ Clause = tuple[str, Thing, Thing]
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
-    """Return the next action, what it is for, and whether that was seen yet; raises IndexError where there is no mission."""
+    """Return the action, what it is for, and as situation if that was seen ("towards", else "look"); IndexError: no mission."""
     belief = Belief.of(read_observations(messages, ACTIONS, GO_FORWARD))
     todo = _open(clauses(messages[0].content), belief)
     action, thing, in_sight = _Way(belief).take(todo)
@@ -168,7 +168,7 @@ def next_step(messages: Sequence[Message]) -> Hint:
 
 
 def clauses(prompt: str) -> list[Clause]:
-    """Parse a mission into clauses in the order in which they are to be done; none where there is no mission."""
+    """Parse a prompt's mission into clauses in the order in which they are to be done; [] without a mission."""
     mission = _MISSION.search(prompt)
     listed = []
     for part in reversed(mission[1].split(" after you ") if mission else []):
@@ -178,7 +178,7 @@ def clauses(prompt: str) -> list[Clause]:
 
 
 def _open(clauses: Sequence[Clause], belief: Belief) -> Clause:
-    """Return the first clause that is not known to be done, the last one where all seem to be."""
+    """Return the first clause not known to be done, the last one where all seem to be; IndexError for none."""
     for verb, thing, beside in clauses[:-1]:
         done = {
             "go to": any(fits(candidate, thing) for candidate in belief.faced),
@@ -203,7 +203,7 @@ class _Way:
         self.belief = belief
 
     def take(self, clause: Clause) -> tuple[str, Thing, bool]:
-        """Return the next action of a clause by its verb: put, go to, open, or fetch for `pick up`."""
+        """Return a clause's next action by its verb: put, go to or open, else fetching the thing."""
         verb, thing, beside = clause
         if verb == "put":
             return self._put(thing, beside)
@@ -212,26 +212,26 @@ class _Way:
         return self._open(thing) if verb == "open" else self._fetch(thing)
 
     def _reach(self, thing: Thing, then: str) -> tuple[str, Thing, bool]:
-        """Go to a thing and do something there; look for it where it was not seen."""
+        """Return the action `then` at a thing, the next step to it, or a look for it where it was not seen."""
         cells = {cell for cell, candidate in self.belief.things.items() if fits(candidate, thing)}
         return self._face(cells, thing, then)
 
     def _face(self, cells: set[complex], thing: Thing, then: str) -> tuple[str, Thing, bool]:
-        """Return the action `then` where the player faces one of the cells, else a step towards them or a look around."""
+        """Return `then` where the player faces one of the cells, else the next step towards one, or (no way) a look."""
         if self.belief.front in cells:
             return then, thing, True
         step = self._step(lambda state: state[0] + state[1] in cells) if cells else ""
         return (step, thing, True) if step else self._look(thing)
 
     def _fetch(self, thing: Thing) -> tuple[str, Thing, bool]:
-        """Return the next action towards carrying a thing; what is in the hands is dropped first."""
+        """Return the next action towards carrying a thing; another one carried is dropped first, if the thing was seen."""
         if self.belief.carried is not None and any(fits(candidate, thing) for candidate in self.belief.things.values()):
             free = not self.belief.blocked(self.belief.front) and self.belief.front not in self.belief.things
             return ("drop" if free else "turn left"), thing, True
         return self._reach(thing, "pick up")
 
     def _open(self, thing: Thing) -> tuple[str, Thing, bool]:
-        """Go to the door and toggle it; fetch its key first where it is known to be locked."""
+        """Return the next action towards toggling a door, or towards its key where it is known to be locked without it."""
         doors = [candidate for candidate in self.belief.things.values() if fits(candidate, thing)]
         carried = self.belief.carried
         if doors and doors[0].state == "locked" and (carried is None or carried.color != doors[0].color):
@@ -239,7 +239,7 @@ class _Way:
         return self._reach(thing, "toggle")
 
     def _put(self, thing: Thing, beside: Thing) -> tuple[str, Thing, bool]:
-        """Fetch the thing, or drop it in a free cell beside the other one."""
+        """Return the next action towards the thing, or, once it is carried, to drop it in a free cell beside the other."""
         belief = self.belief
         if belief.carried is None or not fits(belief.carried, thing):
             return self._fetch(thing)
@@ -250,7 +250,7 @@ class _Way:
         return self._face(near, beside, "drop")
 
     def _look(self, thing: Thing) -> tuple[str, Thing, bool]:
-        """Look where nothing was seen yet; behind a closed door where all else was."""
+        """Return a step to what was not seen, then to a locked door's key, else a turn to the left; never known to be there."""
         step = self._step(self.belief.unseen)
         locks = [candidate for candidate in self.belief.things.values() if candidate.state == "locked"]
         if not step and locks and self.belief.carried is None and thing.kind != "key":
@@ -258,7 +258,7 @@ class _Way:
         return (step or "turn left"), thing, False
 
     def _step(self, goal: Callable[[State], bool]) -> str:
-        """Return the first action on the way to a state, "" where there is no way or nothing to do."""
+        """Return the first action on the way to a state, "" without one; known walls are thinned to those seen, if need be."""
         belief = self.belief
         way = belief.route(goal, belief.carried)
         if way is None and goal != belief.unseen:

@@ -43,7 +43,7 @@ def located(desc: BabyDesc, world: BabyWorld) -> tuple[int, ...]:
 
 
 def _locate(instructions: Instructions, world: BabyWorld) -> Instructions:
-    """Return a mission whose goals' cells are those in this world; clauses without a place stay."""
+    """Return a mission with its clauses' places as the goals' cells in this world; clauses without a place stay."""
     if isinstance(instructions, BabySequence):
         first, second = _locate(instructions.first, world), _locate(instructions.second, world)
         return replace(instructions, first=first, second=second)
@@ -52,14 +52,14 @@ def _locate(instructions: Instructions, world: BabyWorld) -> Instructions:
 
 
 def _update_part(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
-    """Return a part of a mission after an action, and the verdict on it."""
+    """Return a part of a mission after an action, and `continue`, `success` or `failure`: a clause, an `and`, or in order."""
     if isinstance(instructions, BabyClause):
         return _update_clause(instructions, action, world)
     return (_update_both if instructions.order == "and" else _update_in_order)(instructions, action, world)
 
 
 def _update_both(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
-    """Judge an `and`: done once both parts are, in any order; a strict clause that fails is judged again at the next step."""
+    """Judge an `and`: success once both parts are done, in any order, else `continue`, also where a strict clause fails."""
     first, first_done = mission.first, mission.first_done
     second, second_done = mission.second, mission.second_done
     if not first_done:
@@ -73,7 +73,7 @@ def _update_both(mission: BabySequence, action: int, world: BabyWorld) -> tuple[
 
 
 def _update_in_order(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
-    """Judge a `before` or an `after`: the same rule on swapped parts. One step may do the last of both."""
+    """Judge a `before` or `after`: lead, then later part, in one step even; strict, the later one done first is a failure."""
     swapped = mission.order == "after"
     lead, later = (mission.second, mission.first) if swapped else (mission.first, mission.second)
     lead_done = mission.second_done if swapped else mission.first_done
@@ -95,7 +95,7 @@ def _update_in_order(mission: BabySequence, action: int, world: BabyWorld) -> tu
 def _with_parts(
     mission: BabySequence, first: Instructions, second: Instructions, first_done: bool, second_done: bool
 ) -> BabySequence:
-    """Return the mission with its parts; the same object where nothing changed."""
+    """Return the mission with its parts and what is done; the same object where nothing changed."""
     done = (first_done, second_done)
     if first is mission.first and second is mission.second and done == (mission.first_done, mission.second_done):
         return mission
@@ -103,7 +103,7 @@ def _with_parts(
 
 
 def _update_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[BabyClause, str]:
-    """Return a clause with what the agent carries now, and the verdict on the action."""
+    """Return a clause with what the agent carries now, and the verdict: goto, open, pickup or putnext."""
     if clause.verb == "goto":
         return clause, SUCCESS if in_front(world) in clause.places else CONTINUE
     if clause.verb == "open":
@@ -115,7 +115,7 @@ def _update_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[B
 
 
 def _judge_open(clause: BabyClause, action: int, world: BabyWorld) -> str:
-    """Judge an `open`: a toggle must leave a matching door open; a strict clause fails at any other door."""
+    """Judge an `open`: success if a toggle leaves a matching door open, failure (strict) at any other door, else `continue`."""
     content = world.cells[in_front(world)]
     if action != TOGGLE or content in (EMPTY, WALL):
         return CONTINUE
@@ -126,7 +126,7 @@ def _judge_open(clause: BabyClause, action: int, world: BabyWorld) -> str:
 
 
 def _judge_pickup(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
-    """Judge a `pickup`: success if free hands took a match; a strict clause fails with any other thing; else it goes on."""
+    """Judge a `pickup`: success if free hands took a match, failure (strict) for any other load, else `continue`."""
     if action != PICK_UP or world.carrying < 0:
         return CONTINUE
     if before < 0 and world.carrying in clause.thing.matches:
@@ -135,7 +135,7 @@ def _judge_pickup(clause: BabyClause, action: int, world: BabyWorld, before: int
 
 
 def _judge_put_next(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
-    """Judge a `putnext`: success if a match was dropped beside a goal; a strict clause fails when anything is picked up."""
+    """Judge a `putnext`: success if a match is dropped beside a goal, failure (strict) at a pickup, else `continue`."""
     if clause.strict and action == PICK_UP and world.carrying >= 0:
         return FAILURE
     if action != DROP or before not in clause.thing.matches or world.things[before].place < 0:

@@ -45,7 +45,7 @@ class Level:
         return world_of(level)
 
     def most_turns(self) -> int:
-        """Return the greatest limit that an episode of this level has, by minigrid's rule.
+        """Return the greatest limit that an episode of this level has: seed 0's, or by minigrid's rule for a whole sentence.
 
         A level that draws sentences of the whole language has one limit a sentence; the others have one.
         """
@@ -58,7 +58,7 @@ class Level:
 
 
 def local_level(kind: str, distractors: int = 0) -> Level:
-    """Return one of the five kinds of local level.
+    """Return one of the five kinds of local level, with so many distractors; MissingExtra without minigrid.
 
     Args:
         kind: one of KINDS.
@@ -77,7 +77,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
 
 
 def named_level(name: str) -> Level:
-    """Return a BabyAI level by its registered name, prefix and version optional; UsageError for an unknown one."""
+    """Return a BabyAI level by its registered name, prefix and version optional; UsageError for others, MissingExtra."""
     spec = next((spec for spec in _registered_levels().values() if name in _spellings(spec)), None)
     if spec is None:
         raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered_levels())}")
@@ -86,7 +86,7 @@ def named_level(name: str) -> Level:
 
 
 def world_of(level: Any) -> BabyWorld:
-    """Return the moment that a BabyAI level of minigrid is in, between its reset and its first step."""
+    """Return the moment that a level of minigrid is in, with things in boxes; its mission with nothing done yet."""
     things: list[Any] = []
     places: list[int] = []
     for place, thing in enumerate([*level.grid.grid, level.carrying]):
@@ -118,7 +118,7 @@ def world_of(level: Any) -> BabyWorld:
 
 
 def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
-    """Return minigrid's object as a thing; a door has its state, a box the number of what it holds."""
+    """Return minigrid's object as a thing: state "" but for a door, and the number of what a box holds or -1."""
     state = ""
     if thing.type == "door":
         state = "locked" if thing.is_locked else "open" if thing.is_open else "closed"
@@ -154,7 +154,7 @@ def _cells(desc: Any, width: int) -> tuple[int, ...]:
 
 
 def _local_mission(level: Any) -> None:
-    """Make room, things and mission of one of the five kinds; what breaks a rule is rejected and drawn again."""
+    """Make things and mission of a local kind in place; RejectSampling for what is unreachable or an excluded combination."""
     if level.kind == "open":
         level.instrs = _locked_door(level)
     else:
@@ -168,7 +168,7 @@ def _local_mission(level: Any) -> None:
 
 
 def _locked_door(level: Any) -> Any:
-    """Lock the door between two rooms, with the agent, the key and the distractors in one of them."""
+    """Lock the door between two rooms, agent, key and distractors in one; return the instruction to open it."""
     verifier = _minigrid().verifier
     home, color = level._rand_int(0, 2), level._rand_elem(DOOR_COLORS)
     level.add_door(0, 0, 0, color, locked=True)
@@ -179,7 +179,7 @@ def _locked_door(level: Any) -> Any:
 
 
 def _clauses(level: Any, things: list[Any]) -> Any:
-    """Draw minigrid's instruction for a local level's kind over its things."""
+    """Draw the instruction of a local kind but `open` over its things; two things differ unless the first has twins."""
     verifier = _minigrid().verifier
     first = level._rand_elem(things)
     target = verifier.ObjDesc(first.type, first.color)
@@ -195,7 +195,7 @@ def _clauses(level: Any, things: list[Any]) -> Any:
 
 
 def _gen_grid(level: Any, width: int, height: int) -> None:
-    """Generate a level as minigrid's `_gen_grid` does, without its messages; UsageError after many rejected missions."""
+    """Generate a level in place as minigrid does, without its messages; UsageError after MOST_ATTEMPTS rejected missions."""
     for _ in range(MOST_ATTEMPTS):
         try:
             _minigrid().roomgrid.RoomGrid._gen_grid(level, width, height)
@@ -221,7 +221,7 @@ def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
 
 @cache
 def _registered_levels() -> dict[str, Any]:
-    """Return minigrid's BabyAI levels by their short names, cached."""
+    """Return minigrid's registered BabyAI levels by their short names, cached; MissingExtra without minigrid."""
     _minigrid()
     from gymnasium import registry
 
@@ -242,7 +242,7 @@ def _spellings(spec: Any) -> tuple[str, ...]:
 
 
 def _minigrid() -> SimpleNamespace:
-    """Import minigrid, and return the modules of it that are used; MissingExtra where it is not installed."""
+    """Import minigrid, and return those of its modules that are used; MissingExtra where it is not installed."""
     try:
         import minigrid.envs.babyai as babyai
     except ImportError:

@@ -79,7 +79,7 @@ Instructions = BabyClause | BabySequence
 
 
 def surface(instructions: Instructions) -> str:
-    """Return the mission's text, as minigrid words it."""
+    """Return the mission's text, as minigrid words it, parts that are done included."""
     if isinstance(instructions, BabySequence):
         return surface(instructions.first) + JOINTS[instructions.order] + surface(instructions.second)
     text = f"{VERBS[instructions.verb]} {_noun_phrase(instructions.thing)}"

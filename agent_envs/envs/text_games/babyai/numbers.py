@@ -43,7 +43,7 @@ class GridActions(TurnWrapper):
         return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take the action of that number; UsageError for any but 0 to 5."""
+        """Take the action of that number; return numeric observation, reward, ends and info; UsageError for any but 0 to 5."""
         if not self.action_space.contains(action):
             raise UsageError(f"GridActions: step() got {action!r:.40}; an action is a number from 0 to 5")
         _, *outcome, info = self.env.step(self.get_wrapper_attr("say")(int(action)))
@@ -54,7 +54,7 @@ class GridActions(TurnWrapper):
         return np.ones(6, dtype=bool)
 
     def _features(self) -> np.ndarray[Any, Any]:
-        """Return the view and the mission as one-hot numbers, and the share of turns that is left."""
+        """Return the view and the mission as one-hot numbers, and the share of the level's steps that is left."""
         world: BabyWorld = self.turn_env().episode.state
         choices: list[Any] = []  # names, and which of them it is
         for content in visible(world):
@@ -67,7 +67,7 @@ class GridActions(TurnWrapper):
 
 
 def _mission(whole: Instructions) -> list[Any]:
-    """Return (names, value) choices of a mission: its joints, then a fixed number of clauses, empty ones None."""
+    """Return (names, value) choices of a mission: three joints, then a fixed number of clauses; None for what is not there."""
     parts = (whole, *((None, None) if isinstance(whole, BabyClause) else (whole.first, whole.second)))
     choices: list[Any] = [(JOINTS, getattr(part, "order", None)) for part in parts]
     clauses: list[Any] = [*_clauses(whole), *[None] * _CLAUSES]

@@ -56,7 +56,7 @@ def picture(world: grid.BabyWorld) -> str:
 
 
 def drawing(world: grid.BabyWorld) -> str:
-    """Return the level in letters, two a cell: what a thing is and its color, with a legend of what is there."""
+    """Return the level in letters, two a cell: a thing's state or kind and its color, with legend and caption."""
     arrow = ">v<^"[world.facing]
     visible, rows = _visible_cells(world), []
     for top in range(0, len(world.cells), world.width):
@@ -83,7 +83,7 @@ def drawing(world: grid.BabyWorld) -> str:
 
 
 def _caption(world: grid.BabyWorld, letters: int) -> list[str]:
-    """Return the caption of a picture: the mission, the thing carried, the count of steps."""
+    """Return a picture's caption: the mission, wrapped, then what is carried, if anything, and the steps so far."""
     mission = textwrap.wrap(surface(world.instructions), letters) or [""]
     load = world.things[world.carrying] if world.carrying >= 0 else None
     carried = f"carrying {noun_phrase(load.kind, load.color)}, " if load else ""
@@ -96,7 +96,7 @@ def _letters(thing: grid.BabyThing) -> str:
 
 
 def _color_path(world: grid.BabyWorld, cells: Cells, color: str, ink: str) -> str:
-    """Return all things of a color as one path; "" without any."""
+    """Return all things of a color that stand on the level as one path; "" without any."""
     shapes = [
         cells.corner(thing.place) + _SHAPES[thing.kind, thing.state]
         for thing in world.things
@@ -106,7 +106,7 @@ def _color_path(world: grid.BabyWorld, cells: Cells, color: str, ink: str) -> st
 
 
 def _visible_cells(world: grid.BabyWorld) -> set[int]:
-    """Return the cells that the agent sees, its own included."""
+    """Return the cells that the agent sees, its own included, those beyond the grid left out."""
     y, x = divmod(world.place, world.width)
     ahead = ((1, 0), (0, 1), (-1, 0), (0, -1))[world.facing]
     right = ((1, 0), (0, 1), (-1, 0), (0, -1))[(world.facing + 1) % 4]

@@ -48,7 +48,7 @@ class _Stuck(Exception):
 
 @lru_cache(maxsize=512)
 def plan(world: BabyWorld) -> tuple[int, ...]:
-    """Return actions that win the mission from a world on, cached; Unsolvable where no plan fits in the steps left."""
+    """Return the shortest of the plans found for each order of the `and`s, cached; Unsolvable where none wins in time."""
     best: tuple[int, ...] = ()
     for flips in product((False, True), repeat=_count_ands(world.instructions)):
         attempt = _Attempt(world, flips, len(best) or world.limit - world.steps + 1)
@@ -60,7 +60,7 @@ def plan(world: BabyWorld) -> tuple[int, ...]:
 
 
 def plan_or_none(world: BabyWorld) -> tuple[int, ...]:
-    """Return the plan, () where there is none."""
+    """Return the plan of a world, cached; () where there is none."""
     try:
         return plan(world)
     except Unsolvable:
@@ -75,7 +75,7 @@ def _count_ands(instructions: Instructions) -> int:
 
 
 def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClause:
-    """Return the clause to work on; each `and` takes one flip as the order of its parts, also one not reached yet."""
+    """Return the first clause not done, in order; each `and` takes a flip (True: second part first), reached or not."""
     if isinstance(instructions, BabyClause):
         return instructions
     parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]
@@ -86,7 +86,7 @@ def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClaus
 
 
 def _done(instructions: Instructions) -> tuple[bool, ...]:
-    """Return a flag for each part of a mission, in a fixed order: whether it is done; () for a single clause."""
+    """Return whether each part of a mission is done, in a fixed order; () for a single clause."""
     if isinstance(instructions, BabyClause):
         return ()
     own = (instructions.first_done, instructions.second_done)
@@ -105,7 +105,7 @@ class _Attempt:
         self.targets: tuple[int, ...] = ()  # the things that the clause is about
 
     def wins(self) -> bool:
-        """Play through, and return whether it wins in fewer than `most` actions; getting stuck does not."""
+        """Play through, and return whether it wins in fewer than `most` actions; False where it gets stuck or fails."""
         try:
             while True:
                 try:
@@ -117,7 +117,7 @@ class _Attempt:
             return False
 
     def _pursue(self, clause: BabyClause) -> None:
-        """Play a clause through by its verb; its end is raised as `_Over`."""
+        """Play a clause on by its verb; `_Over` once it or the mission is decided, `_Stuck` where it cannot go on."""
         self.only_open = clause.strict and clause.verb == "open"
         self.targets = clause.thing.matches + (clause.beside.matches if clause.beside else ())
         if clause.verb == "open":
@@ -134,7 +134,7 @@ class _Attempt:
             self._do(DROP)  # which changes nothing before a thing: to face it already does not count before a step
 
     def _open(self, clause: BabyClause) -> None:
-        """Open the door that is cheapest to reach, and unlock it first where it is locked."""
+        """Toggle the door that is cheapest to reach (closed before open before locked), unlocking it first where needed."""
         doors = [self.world.things[number] for number in clause.thing.matches]
         costs = {"closed": 0, "open": 1, "locked": LOCK}
         cells = {door.place: 0 if self._unlocks(door) else costs[door.state] for door in doors}
@@ -146,7 +146,7 @@ class _Attempt:
         self._do(TOGGLE)
 
     def _put_next(self, clause: BabyClause) -> None:
-        """Do a `putnext`'s next part: fetch the thing, clear the cell that it is to face, or drop it beside the other one."""
+        """Work on a `putnext`: fetch the thing, clear the cell to be faced, or drop the thing beside the other one."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
             others = self._places(fixed)
@@ -164,7 +164,7 @@ class _Attempt:
         self._do(DROP)
 
     def _pick_up(self, cells: Mapping[int, int], barred: frozenset[int] = NONE) -> None:
-        """Face the cheapest of the cells, free the hands, and take what stands there."""
+        """Face the cheapest of the cells, unload if the hands are full, and take what stands there; _Stuck without a way."""
         self._face(cells, barred)
         cell = in_front(self.world)
         if self.world.carrying >= 0:
@@ -173,7 +173,7 @@ class _Attempt:
         self._do(PICK_UP)
 
     def _face(self, cells: Mapping[int, int], barred: frozenset[int] = NONE) -> None:
-        """Walk until the agent faces one of the cells, and deal with all that is in the way."""
+        """Walk until the agent faces one of the cells, unlocking doors and clearing things in the way; _Stuck without one."""
         while True:
             path = self._way(cells, barred)
             for at, (state, after) in enumerate(pairwise(path), 1):
@@ -190,7 +190,7 @@ class _Attempt:
                 return
 
     def _way(self, cells: Mapping[int, int], barred: frozenset[int]) -> list[int]:
-        """Return the cheapest route to face one of the cells, through things in the way if none is free; _Stuck without any."""
+        """Return the cheapest route to face one of the cells, past obstacles only if none is free; _Stuck without any."""
         goal = facing_states(self.world, cells)
         path = route(self.world, goal, RouteCosts(barred=barred, only_open=self.only_open))
         path = path or route(self.world, goal, RouteCosts(BLOCKER, LOCK, barred, self.only_open))
@@ -199,7 +199,7 @@ class _Attempt:
         return path
 
     def _clear(self, reserved: frozenset[int]) -> None:
-        """Carry away what the agent faces, once its hands are free."""
+        """Unload what is carried, then take what the agent faces and unload it where it is not in the way."""
         cell = in_front(self.world)
         if self.world.carrying >= 0:
             self._unload(reserved)
@@ -208,7 +208,7 @@ class _Attempt:
         self._unload(reserved, cell)
 
     def _unlock(self, door: BabyThing, barred: frozenset[int]) -> None:
-        """Fetch the door's key and toggle the door until it is unlocked."""
+        """Fetch the door's key and toggle the door, again and again until it is unlocked; _Stuck without a way."""
         number = identity(self.world.cells[door.place])
         while self.world.things[number].state == "locked":
             if not self._unlocks(door):
@@ -219,7 +219,7 @@ class _Attempt:
                 self._do(TOGGLE)
 
     def _fetch_key(self, color: str, barred: frozenset[int]) -> None:
-        """Take a key of a colour, out of a box if it lies in one; `barred` cells are not entered."""
+        """Take a key of a colour, out of a box if it lies in one; put down a box carried that holds it, and return."""
         things = self.world.things
         keys = [number for number, thing in enumerate(things) if (thing.kind, thing.color) == ("key", color)]
         cells = dict.fromkeys(self._places(keys), 0)
@@ -233,7 +233,7 @@ class _Attempt:
         self._pick_up({in_front(self.world): 0}, barred)
 
     def _unload(self, reserved: frozenset[int] = NONE, cleared: int = -1) -> None:
-        """Drop what is carried where it is not in the way, and not in the cell that it was taken from."""
+        """Drop what is carried in the cheapest free cell, by way and crowding, never in `cleared`; _Stuck without one."""
         badness: dict[int, int | None] = {cleared: None}
         ahead = strides(self.world)
         near = {place + stride for place in self._places(self.targets) for stride in ahead}
@@ -248,12 +248,12 @@ class _Attempt:
         self._drop(goal)
 
     def _put_down(self) -> None:
-        """Drop what is carried at once, because it is wanted out of the hands."""
+        """Drop what is carried in the nearest empty cell, in the way or not; _Stuck where there is none."""
         cells, ahead = self.world.cells, strides(self.world)
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
     def _drop(self, goal: Goal) -> None:
-        """Walk to a state that the goal accepts, and drop what is carried; _Stuck where there is no way."""
+        """Walk to a state that the goal accepts and drop what is carried in front; _Stuck where there is no way."""
         path = route(self.world, goal, RouteCosts(only_open=self.only_open))
         if path is None:
             raise _Stuck
@@ -263,7 +263,7 @@ class _Attempt:
         self._do(DROP)
 
     def _drop_cost(self, cell: int, reserved: frozenset[int], near: set[int]) -> int | None:
-        """Return the later cost of dropping a thing in a cell; None where the cell is not empty."""
+        """Return the later cost of a thing dropped in a cell, in the way or crowding others; None where it is not empty."""
         if self.world.cells[cell] != EMPTY:
             return None
         return IN_THE_WAY * (cell in reserved) + CROWDED * ((cell in near) + _narrows(self.world, cell))
@@ -309,7 +309,7 @@ class _Attempt:
 
 
 def _narrows(world: BabyWorld, cell: int) -> bool:
-    """Return whether a thing in a free cell would part the free cells around it, or stand before a door."""
+    """Return whether a thing in a free cell would part the free cells around it, or stand directly beside a door."""
     east, south, west, north = strides(world)
     ring = (north, north + east, east, south + east, south, south + west, west, north + west)
     doors = [mark(n) for n, thing in enumerate(world.things) if thing.kind == "door"]
@@ -344,7 +344,7 @@ def strides(world: BabyWorld) -> tuple[int, int, int, int]:
 
 
 def facing_states(world: BabyWorld, cells: Mapping[int, int]) -> Goal:
-    """Return the goal of facing one of the cells, each with what it costs beyond the way there."""
+    """Return the goal of facing one of the cells, at that cell's extra cost; None for other states."""
     states: dict[int, int] = {}
     for cell, extra in cells.items():
         for facing, stride in enumerate(strides(world)):
@@ -354,7 +354,7 @@ def facing_states(world: BabyWorld, cells: Mapping[int, int]) -> Goal:
 
 
 def tolls(world: BabyWorld, prices: RouteCosts) -> dict[str, int]:
-    """Return the cost of entering a cell by its content, a lock's price without its key; 0 where it cannot be entered."""
+    """Return the cost of entering a cell by its content: 0 if it cannot be, blockers and locks at the prices given."""
     load = world.things[world.carrying] if world.carrying >= 0 else None
     table = {EMPTY: 1, WALL: 0}
     for number, thing in enumerate(world.things):
@@ -373,7 +373,7 @@ def tolls(world: BabyWorld, prices: RouteCosts) -> dict[str, int]:
 
 
 def route(world: BabyWorld, goal: Goal, prices: RouteCosts) -> list[int] | None:
-    """Return the states (`cell * 4 + facing`) of the cheapest walk from the agent's to a goal, both included.
+    """Return the states (`cell * 4 + facing`) of the cheapest walk to a goal, both ends included; None without a way.
 
     A turn costs 1, a step what `tolls` says, the end what the goal says. None if there is no way.
     """
@@ -391,7 +391,7 @@ def route(world: BabyWorld, goal: Goal, prices: RouteCosts) -> list[int] | None:
 
 
 def actions_between(world: BabyWorld, state: int, after: int) -> tuple[int, ...]:
-    """Return the actions from a state to the next of a route, through what can be entered at once or behind a toggle."""
+    """Return the actions from a state to the next of a route: a turn, a step, or toggle and step where a thing is shut."""
     if state >> 2 == after >> 2:
         return (TURN_RIGHT,) if (after - state) % 4 == 1 else (TURN_LEFT,)
     number = identity(world.cells[after >> 2])

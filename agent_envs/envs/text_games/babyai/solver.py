@@ -19,7 +19,7 @@ from agent_envs.wrappers.turns import allowance
 
 
 def next_action(env: gym.Env[Any, Any]) -> str:
-    """Return the next turn of a plan that wins.
+    """Return the next turn of a plan that wins; Unsolvable if the episode is over or no plan wins in the turns left.
 
     Raises Unsolvable: the episode is over, or no plan was found that wins in the turns that are left.
     """
@@ -35,7 +35,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
 
 
 def remaining(start: BabyWorld, actions: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the actions still to come of the plan that is held after the actions taken from `start`.
+    """Return the actions to come of the plan that a player of `actions` from `start` holds; Unsolvable without one.
 
     Raises Unsolvable: there is no plan from where they led.
     """
@@ -55,7 +55,7 @@ def remaining(start: BabyWorld, actions: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def to_do(instructions: Instructions) -> str:
-    """Return the mission in words, without the parts that are done."""
+    """Return the mission in words, without the parts that are done; a lone clause stays."""
     if isinstance(instructions, BabyClause):
         return surface(instructions)
     parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]

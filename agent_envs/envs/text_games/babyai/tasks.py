@@ -36,7 +36,7 @@ class BabySource(GameSource):
         self.most_turns = max(level.most_turns() for level in levels)
 
     def _content(self, text: str) -> Content:
-        """Return the world of a seed text, whose last but one part is the task's index."""
+        """Return the world of a seed text, whose last part but one is the task's index, which picks the level."""
         level = self._levels[int(text.split("/")[-2]) % len(self._levels)]
         world = level.world(random.Random(text).getrandbits(SEED_BITS))
         pinned = canonical_json(encode_state(world))
@@ -44,7 +44,7 @@ class BabySource(GameSource):
 
 
 def baby_source(kind: str, level: str = "", distractors: int = 0) -> BabySource:
-    """Return the tasks of a kind (`mixed`: all five by turns) or of a level of minigrid by its name.
+    """Return the tasks of a minigrid level if named, else of a kind (`mixed`: five by turns); UsageError or MissingExtra.
 
     Raises:
         MissingExtra: minigrid is not installed.
@@ -59,6 +59,6 @@ def baby_source(kind: str, level: str = "", distractors: int = 0) -> BabySource:
 
 
 def labels_of(task: Task) -> Mapping[str, str]:
-    """Return the labels by which reports group a task: its kind, or its level."""
+    """Return {"kind": ...} for one of the five kinds, {"level": ...} for a named level."""
     name = task.data.level
     return {"kind" if name in KINDS else "level": name}

@@ -42,7 +42,7 @@ _MASSES = frozenset(("water", "grass", "stone", "sand", "lava", "coal", "iron"))
 
 
 def describe(sight: CrafterSight, tells_unlocked: bool = False) -> str:
-    """Return a moment as lines of text; `tells_unlocked` adds the achievements so far."""
+    """Return a moment as lines of text: vitals, load, place, the nearest of each kind; `tells_unlocked` adds achievements."""
     fares = [f"{name} {number}" for name, number in zip(VITALS, sight.items, strict=False)]
     lines = [f"You have {listed(fares)}, of {FULL} each.", f"You carry {listed(carried(sight)) or 'nothing'}."]
     if sight.sleeping:
@@ -69,7 +69,7 @@ def carried(sight: CrafterSight) -> list[str]:
 
 
 def faced(sight: CrafterSight) -> str:
-    """Return the kind that stands or lies before the player, "" for the edge of the world."""
+    """Return the kind of thing, else of ground, before the player; "" for the edge of the world."""
     dx, dy = DIRECTIONS[sight.facing]
     place = CENTER + dy * ACROSS + dx
     mark = sight.things[place] if sight.things[place] != NOTHING else sight.ground[place]
@@ -77,7 +77,7 @@ def faced(sight: CrafterSight) -> str:
 
 
 def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
-    """Return of each kind in sight, nearest first, where its nearest stands (steps right, steps down) and how many there are.
+    """Return each kind in sight, nearest first, with its nearest cell (steps right, steps down) and how many there are.
 
     A thing hides the ground on which it stands. The player's own cell does not count. Of two equally near the upper, then
     the left one is told.
@@ -93,7 +93,7 @@ def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
 
 
 def unmet(action: str, sight: CrafterSight) -> str:
-    """Return the reason for which an action (crafter's name) could do nothing at a moment, "" where there is none."""
+    """Return the reason for which an action (crafter's name) could do nothing; "" for none known, and for other verbs."""
     verb, _, name = action.partition("_")
     tables, items = rules(), dict(zip(rules().items, sight.items, strict=True))
     if action == "do":
@@ -115,7 +115,7 @@ def unmet(action: str, sight: CrafterSight) -> str:
 
 
 def phrase(kind: str) -> str:
-    """Return a kind with its article, where it has one."""
+    """Return a kind with "a" or "an"; one that is a mass, such as water, alone."""
     return kind if kind in _MASSES else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

@@ -98,7 +98,7 @@ class CrafterGame(Game):
         )
 
     def begin(self, task: Task, limit: int) -> CrafterState:
-        """Return the start of a task's world, which must be the one that the task was made from."""
+        """Return the start of a task's world; UsageError for another source, another goal, or another version of crafter."""
         data = task.data
         if not isinstance(data, CrafterWorld):
             raise UsageError(f"Crafter: task {task.id!r} names no world of Crafter; take tasks of this environment")
@@ -117,7 +117,7 @@ class CrafterGame(Game):
         return self._phrase
 
     def move(self, state: CrafterState, action: int) -> Moved:
-        """Apply an action by crafter's rules and with its reward."""
+        """Apply an action by crafter's rules, with its reward; the goal reached or death ends the episode."""
         before, letter = state.sight, character(action)
         step = self._worlds.step(state.seed, state.actions, letter, mark_of(before))
         after = step.sight
@@ -142,7 +142,7 @@ class CrafterGame(Game):
 
 
 def crafter_source(goal: str) -> GameSource:
-    """Return the tasks of a goal. All goals play in the same worlds, in each of which the planner wins."""
+    """Return the tasks of a goal. All goals play in the same worlds, in each of which the planner gets a wood pickaxe."""
 
     def make(seed: str) -> Content:
         """Make the content of a task from its seed: the goal, the world's number and its digest."""
@@ -196,7 +196,7 @@ class Crafter(TextGame):
 
 
 def _notes(before: CrafterSight, action: int, step: CrafterStep) -> Iterator[str]:
-    """Yield what is told of a step beside what is seen after it."""
+    """Yield what is told beside the sight: an action ignored or without effect and why, sleep, new achievements, death."""
     after, performed = step.sight, rules().actions[action]
     ignored = before.sleeping and before.items[VITALS.index("energy")] < FULL
     if ignored and action not in (NOOP, SLEEP):

@@ -62,7 +62,7 @@ class Land:
 
     @classmethod
     def of(cls, turns: Sequence[Observed]) -> "Land":
-        """Build the knowledge of the land from observations."""
+        """Build the knowledge of the land from observations, in order."""
         land = cls()
         listed: Nearest = {}
         for turn in turns:
@@ -70,7 +70,7 @@ class Land:
         return land
 
     def chart(self, names: Sequence[str]) -> Chart:
-        """Return the land for a planner, the player in the middle.
+        """Return the known land for a planner, the player in the middle; unknown ground and items are "." and 0.
 
         Args:
             names: of all items.
@@ -88,7 +88,7 @@ class Land:
         )
 
     def outward(self) -> str:
-        """Return the way of the first step to the nearest cell that was never in sight."""
+        """Return the way of the first step to the nearest cell never in sight; the way faced where none can be reached."""
         ways = sorted(DIRECTIONS, key=lambda way: way != self.facing)
 
         def steps(cell: Cell) -> list[tuple[int, Cell]]:
@@ -100,7 +100,7 @@ class Land:
         return next((way for way in ways if path and _neighbour(self.place, way) in path[1:2]), self.facing)
 
     def _open(self, cell: Cell) -> bool:
-        """Return whether the player can walk into a cell, as far as is known."""
+        """Return whether the player can walk into a cell: its ground, grass if unknown, is free, and nothing stands there."""
         return self.ground.get(cell, "grass") in _FREE and cell not in self.near
 
     def _from_here(self, cell: Cell) -> Cell:
@@ -114,7 +114,7 @@ class Land:
         return y * SIDE + x if 0 <= x < SIDE and 0 <= y < SIDE else -1
 
     def _learn(self, turn: Observed, before: Nearest) -> Nearest:
-        """Take in an observation, and return what it told of each kind."""
+        """Take in an observation, place, land, items and achievements, and return where it told each kind to be."""
         text = turn.text[:6_000]
         listed = {
             kind: ((int(right or 0) * (1 if side == "right" else -1), int(down or 0) * (1 if way == "down" else -1)), count)
@@ -136,7 +136,7 @@ class Land:
         return listed
 
     def _went(self, way: str, front: str, before: Nearest, listed: Nearest) -> bool:
-        """Return whether a move led to another cell, by the shift of the things in sight."""
+        """Return whether a move led to another cell: by what was in front, or else by the shift of things in sight."""
         if way == self.facing:
             return self.front in _FREE
         dx, dy = DIRECTIONS[way]
@@ -149,7 +149,7 @@ class Land:
         return same < sum(old[0] == (x + dx, y + dy) or old[1] != count for old, ((x, y), count) in rows)
 
     def _see(self, ground: str, listed: Nearest) -> None:
-        """Take in the nearest thing of each kind in sight; remembered ground that should have been listed is forgotten."""
+        """Take in the nearest of each kind; remembered ground in sight that would be nearer than it is forgotten."""
         x, y = self.place
         window = {(x + dx, y + dy) for dx in _span(ACROSS) for dy in _span(DOWN)}
         for cell in [cell for cell in self.ground if cell in window]:
@@ -184,7 +184,7 @@ _MANY = 10_000  # turns that are taken to be left
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
-    """Return the next action, what it is for, and whether that is known to be there. Raises LookupError: there is no goal."""
+    """Return the next action and its aim, "look" (outward) where no plan is known; LookupError without a goal."""
     land = Land.of(read_observations(messages, ACTIONS, NOOP))
     prompt = messages[0].content
     goal = next(name for name, (phrase, _, _) in GOALS.items() if f"Your goal is to {phrase}." in prompt)

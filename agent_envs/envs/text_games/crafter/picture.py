@@ -74,7 +74,7 @@ def picture(sight: CrafterSight) -> str:
 
 
 def drawing(sight: CrafterSight) -> str:
-    """Return the local view in letters, with a legend."""
+    """Return the local view in letters, with a legend, the vital signs and the inventory."""
     marks = [ground if thing == NOTHING else thing for ground, thing in zip(sight.ground, sight.things, strict=True)]
     marks[CENTER] = "@"
     rows = [" ".join(marks[start : start + ACROSS]).rstrip() for start in range(0, len(marks), ACROSS)]
@@ -87,7 +87,7 @@ def drawing(sight: CrafterSight) -> str:
 
 
 def _signs(sight: CrafterSight) -> str:
-    """Return the four vital signs as bars with their names."""
+    """Return the four vital signs as SVG bars, red where low, with names and numbers."""
     top, each = DOWN * CELL * SCALE + 4, WIDTH // len(VITALS)
     parts = []
     for column, (name, number) in enumerate(zip(VITALS, sight.items, strict=False)):

@@ -50,7 +50,7 @@ class Planner:
         self.chart, self.tables, self.items = chart, tables, chart.items
 
     def urgent(self) -> Iterator[str]:
-        """Yield what cannot wait: a zombie at arm's length, then what the body asks for."""
+        """Yield the urgent achievements: a zombie beside the player, then drink, food and sleep where each is low."""
         zombies = self._cells_of(THINGS["zombie"])
         if any(self._next_cell(self.chart.place, step) in zombies for step in DIRECTIONS.values()):
             yield "defeat_zombie"
@@ -59,7 +59,7 @@ class Planner:
                 yield name
 
     def toward(self, name: str) -> NextAction | None:
-        """Return the next action towards an achievement; None where the chart shows no way to it."""
+        """Return the next action towards an achievement; None without a way, or (wake_up) where the player is rested."""
         verb, _, thing = name.partition("_")
         if verb == "collect":
             return self._collect(thing)
@@ -76,7 +76,7 @@ class Planner:
         return self._use(self._cells_of(THINGS[kind]), f"the {kind}")
 
     def _eat_plant(self) -> NextAction | None:
-        """Return the next action towards a ripe plant: eat it, wait by a young one, or plant one."""
+        """Return the next action towards a ripe plant: eat it, wait by a young one, or plant one; None without a way."""
         ripe, young = self._cells_of(THINGS["plant-ripe"]), self._cells_of(THINGS["plant"])
         if ripe:
             return self._use(ripe, "the ripe plant")
@@ -87,14 +87,14 @@ class Planner:
         return NextAction("noop", "I wait until the plant is ripe.") if ready else choice
 
     def least(self, name: str) -> int:
-        """Return a number of turns below which an achievement cannot be had, however things go."""
+        """Return a lower bound on the turns that an achievement takes: what it must collect, build, and itself."""
         verb, _, thing = name.partition("_")
         bill = self._bill(thing) if verb == "make" else self.tables.place[thing]["uses"] if verb == "place" else {}
         built = len(self._unbuilt(self.tables.make[thing]["nearby"])) if verb == "make" else 0
         return 1 + built + sum(max(number - self.items[item], 0) for item, number in bill.items())
 
     def _collect(self, item: str) -> NextAction | None:
-        """Return the next action towards an item: make the missing tool, or go to the material; None if none gives it."""
+        """Return the next action towards an item: make the missing tool, or go to the material; None without a way."""
         for material, rule in self.tables.collect.items():
             if item in rule["receive"]:
                 lacking = [tool for tool in rule["require"] if self.items[tool] < rule["require"][tool]]
@@ -110,7 +110,7 @@ class Planner:
         return lacking[-1] if lacking else ""
 
     def _bill(self, tool: str) -> dict[str, int]:
-        """Return the materials for a tool, with the table and the furnace that must be built for it."""
+        """Return a tool's materials, with those of the table and furnace that must still be built for it."""
         rule = self.tables.make[tool]
         bill = dict(rule["uses"])
         for place in self._unbuilt(rule["nearby"]):
@@ -125,7 +125,7 @@ class Planner:
         return [place for place in places if self._beside([place]) is None] or places[-1:]
 
     def _make(self, tool: str) -> NextAction | None:
-        """Return the next action towards a tool: collect what is missing, go to the table or furnace or place one, make it."""
+        """Return the next action towards a tool: collect, go to or place table and furnace, make; None without a way."""
         lacking = self._missing(self._bill(tool))
         if lacking:
             return self.toward(f"collect_{lacking}")
@@ -138,7 +138,7 @@ class Planner:
         return self._place(unbuilt[0]) if unbuilt else NextAction(f"make_{tool}", f"I make {_a(tool)} here.")
 
     def _beside(self, places: list[str]) -> list[int] | None:
-        """Return the way to a cell where a table or furnace, or both, are near; None if it is too long."""
+        """Return the way to a cell near all of the places (table, furnace); None if there is none, or it is too long."""
         near: set[int] | None = None
         for place in places:
             around = {
@@ -157,7 +157,7 @@ class Planner:
         return way if way is not None and len(way) <= _FAR else None
 
     def _place(self, thing: str) -> NextAction | None:
-        """Return the action that places a thing before the player, or the next step to where there is room."""
+        """Return the action that places a thing in front, or the next step to where there is room; None without any."""
         where = {MATERIALS[name] for name in self.tables.place[thing]["where"]}
         if self._free_for(self._next_cell(self.chart.place, self.chart.facing), where):
             return NextAction(f"place_{thing}", f"There is room before me for a {thing}.")
@@ -169,7 +169,7 @@ class Planner:
         return self._walk(way, f"I look for room for a {thing}.") if way else None
 
     def _use(self, targets: Collection[int], what: str) -> NextAction | None:
-        """Return the next action of going to one of the cells, turning to it and acting on it; None where no way leads."""
+        """Return the next step to one of the cells, a turn to it, or "do" in front of it; None where no way leads there."""
         goals = set(targets)
         if self._next_cell(self.chart.place, self.chart.facing) in goals:
             return NextAction("do", f"I am in front of {what}.")
@@ -182,7 +182,7 @@ class Planner:
         return NextAction(f"move_{turn}", f"I turn to {what}.")
 
     def _walk(self, way: list[int] | None, thought: str) -> NextAction | None:
-        """Return the first action of a way: a move, or "do" where the player faces something that stands in the way."""
+        """Return a way's first action, a move, or "do" where the player faces something in the way; None for no way."""
         if way is None:
             return None
         step = way[1] - way[0]
@@ -192,7 +192,7 @@ class Planner:
         return NextAction(f"move_{name}", thought)
 
     def _route(self, ready: Callable[[int], bool]) -> list[int] | None:
-        """Return the cheapest way from the player to a cell that is ready, both ends included."""
+        """Return the cheapest way from the player to a cell that is ready, both ends included; None without one."""
 
         def steps(cell: int) -> list[tuple[int, int]]:
             """Return the cells beside a cell that may be entered, with their prices."""
@@ -202,7 +202,7 @@ class Planner:
         return cheapest_way(self.chart.place, steps, lambda cell: 0 if ready(cell) else None)
 
     def _price(self, cell: int) -> int:
-        """Return the turns that entering a cell takes, 0 if it cannot be entered."""
+        """Return the turns that entering a cell takes, fights and mining included; 0 if it cannot be entered."""
         ground, thing = self.chart.ground[cell], self.chart.things.get(cell)
         if thing is not None:
             return _FIGHTS.get(thing, 0)
@@ -218,7 +218,7 @@ class Planner:
         return y * SIDE + x if 0 <= x < SIDE and 0 <= y < SIDE else -1
 
     def _free_for(self, cell: int, grounds: Collection[str]) -> bool:
-        """Return whether a cell of one of these grounds is free of the player and of things; beyond the edge none is."""
+        """Return whether a cell is of one of these grounds and free of the player and of things; False beyond the edge."""
         return (
             cell >= 0
             and cell != self.chart.place
@@ -246,7 +246,7 @@ def _a(thing: str) -> str:
 
 
 def next_action(env: gym.Env[Any, Any]) -> str:
-    """Return the turn that brings the goal nearer. The planner sees the whole map, and tries its plan on copies when in danger.
+    """Return the turn that brings the goal nearer, by the whole map, tried on copies when in danger; Unsolvable if none.
 
     Raises Unsolvable: the episode is over, or the goal is out of reach.
     """
@@ -268,7 +268,7 @@ def wins(live: CrafterLive, achievements: Collection[str], turns: int) -> bool:
 
 
 def choose_safely(live: CrafterLive, achievements: Collection[str], left: int) -> NextAction | None:
-    """Return the next action in a game: that of the plan, unless the plan leads to death and something else does not."""
+    """Return the plan's next action; in danger the one that on copies wins or lives longest; None without a plan."""
     chart = live.chart()
     choice = choose_by_plan(chart, achievements, left)
     if choice is None or chart.sleeping or not _is_threatened(chart):
@@ -285,7 +285,7 @@ def choose_safely(live: CrafterLive, achievements: Collection[str], left: int) -
 
 
 def choose_by_plan(chart: Chart, achievements: Collection[str], left: int) -> NextAction | None:
-    """Return the next action towards the achievements wanted, None if none of them can be had in the turns that are left."""
+    """Return the next action towards the achievements wanted; for one, None without a way or turns; for many, never None."""
     if chart.sleeping:
         return NextAction("noop", "I sleep, and can only wait.")
     planner = Planner(chart, rules())
@@ -300,7 +300,7 @@ def choose_by_plan(chart: Chart, achievements: Collection[str], left: int) -> Ne
 
 
 def _detour(live: CrafterLive, achievements: Collection[str], left: int) -> NextAction | None:
-    """Return an action towards another achievement, if the goal can be reached after it: crafter pays for all alike."""
+    """Return an action towards another achievement after which the goal is still reached in play on a copy; else None."""
     chart = live.chart()
     if len(achievements) > 1 or chart.sleeping or _is_threatened(chart):
         return None
@@ -315,7 +315,7 @@ def _detour(live: CrafterLive, achievements: Collection[str], left: int) -> Next
 def _play_on(
     live: CrafterLive, lead: tuple[str, ...], achievements: Collection[str], left: int, most: int
 ) -> tuple[bool, int]:
-    """Play on with some actions, then by plan; return whether it goes well in so many turns, and how many it lasts."""
+    """Play a game on, by `lead`, then by plan; return whether it wins, or outlasts `most` < `left`, and the turns lasted."""
     actions = rules().actions
     for turn in range(min(left, most)):
         choice = (
@@ -332,7 +332,7 @@ def _play_on(
 
 
 def _is_threatened(chart: Chart) -> bool:
-    """Return whether something that hurts is near, or health is low."""
+    """Return whether a harmful thing is near, or health is low."""
     x, y = chart.place % SIDE, chart.place // SIDE
     near = (abs(cell % SIDE - x) + abs(cell // SIDE - y) for cell, mark in chart.things.items() if mark in _HARMFUL)
     return chart.items["health"] <= _FRAIL or min(near, default=SIDE) <= _CLOSE

@@ -42,7 +42,7 @@ class Terrain(NamedTuple):
 
 
 def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: int) -> Terrain:
-    """Return the world around a player at (x, y), from a generator that stands where crafter's stands before it begins."""
+    """Return the world around a player at (x, y), drawn as crafter draws it from a generator that stands at its start."""
     perm = permutation(chance.randint(0, 2**31 - 1))
     xs, ys = (axis.ravel() for axis in np.meshgrid(np.arange(width), np.arange(height), indexing="ij"))
     base = _fields(perm, xs, ys, ("start", "water", "ripples", "mountain", "crags"))
@@ -75,7 +75,7 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
 def _rock(
     draw: Draw, mountain: float, cave: float, across: float, down: float, coal: float, iron: float, lava: float
 ) -> str:
-    """Return the material of a mountain cell by its noise values; the rare ones are drawn, most are stone."""
+    """Return a mountain cell's material by its noise values: path, tunnel, drawn coal, iron or diamond, lava, else stone."""
     if cave > 0.15 and mountain > 0.3:
         return "path"
     if across > 0.4 or down > 0.4:
@@ -90,7 +90,7 @@ def _rock(
 
 
 def _lowland(draw: Draw, water: float, sand: float, wood: float) -> str:
-    """Return the material of a cell outside mountains: sand, water, a drawn tree or grass."""
+    """Return the material of a cell outside mountains by its noise: sand, water, a drawn tree, else grass."""
     if 0.25 < water <= 0.35 and sand > -0.2:
         return "sand"
     if 0.3 < water:
@@ -101,7 +101,7 @@ def _lowland(draw: Draw, water: float, sand: float, wood: float) -> str:
 def _creatures(
     draw: Draw, materials: list[str], tunnels: list[bool], away: list[float], height: int
 ) -> list[tuple[str, int, int]]:
-    """Draw cows, zombies and skeletons where they can live; cows and zombies only away from the player."""
+    """Draw the creatures as (kind, x, y): cows on grass, zombies away from the player, skeletons in tunnels."""
     creatures = []
     for place, (material, tunnel, distance) in enumerate(zip(materials, tunnels, away, strict=True)):
         if material not in ("grass", "path", "sand"):
@@ -117,7 +117,7 @@ def _creatures(
 
 
 def _fields(perm: Integers, xs: Integers, ys: Integers, names: tuple[str, ...]) -> dict[str, Floats]:
-    """Return fields of noise at cells."""
+    """Return the named fields of noise at cells, in one pass."""
     rows = [_FIELDS[name] for name in names]
     x = np.concatenate([_scale(xs, row[0], row[3]) for row in rows])
     y = np.concatenate([_scale(ys, row[1], row[3]) for row in rows])
@@ -133,7 +133,7 @@ def _scale(cells: Integers, factor: float, size: int) -> Floats:
 
 
 def permutation(seed: int) -> Integers:
-    """Return the 256 numbers that OpenSimplex shuffles with a linear congruential generator."""
+    """Return the numbers 0 to 255 in the order in which OpenSimplex shuffles them for a seed."""
     source = list(range(256))
     shuffled = [0] * 256
     seed = _stir(_stir(_stir(seed)))
@@ -178,7 +178,7 @@ def noise(perm: Integers, x: Floats, y: Floats, z: Floats) -> Floats:
 
 
 def _part_of_cell(x: Floats, y: Floats, z: Floats) -> Integers:
-    """Return in which part of its cell each point lies: a row of `_neighbours`. Bits 1, 2, 4 of a vertex are its axes."""
+    """Return each point's part of its cell, a row of `_neighbours`. Bits 1, 2, 4 of a vertex are its axes."""
     total = x + y + z
     take_a, take_b = (x < y) & (z > x), (x >= y) & (z > y)
     a, b = np.where(take_a, z, x), np.where(take_b, z, y)

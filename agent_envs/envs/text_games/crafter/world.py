@@ -71,7 +71,7 @@ class CrafterLive:
         self._health = player.health
 
     def act(self, action: str) -> CrafterStep:
-        """Take one action by its character, see `character`: crafter's `Env.step` without the picture."""
+        """Take one action by its character, crafter's `Env.step` without the picture; return reward, counts and sight."""
         world, player = self._world, self._player
         before = dict(player.achievements)
         self.steps += 1
@@ -95,7 +95,7 @@ class CrafterLive:
         return CrafterStep(reward, counted, self.sight())
 
     def copy(self) -> "CrafterLive":
-        """Return an independent copy of the game."""
+        """Return an independent copy of the game: its world, creatures, chunks and generator."""
         twin: CrafterLive = _twin(self)
         world = twin._world = _twin(self._world)
         world.random = np.random.RandomState(0)
@@ -115,7 +115,7 @@ class CrafterLive:
         return twin
 
     def sight(self) -> CrafterSight:
-        """Return the player's sight and inventory."""
+        """Return the player's sight: ground and things of the window, facing, inventory, sleep, steps and achievements."""
         world, player = self._world, self._player
         x, y = player.pos.tolist()
         left, top = x - ACROSS // 2, y - DOWN // 2
@@ -137,7 +137,7 @@ class CrafterLive:
         return mark_of(self.sight())
 
     def chart(self) -> Chart:
-        """Return all of the world as plain values."""
+        """Return the whole world, the player and the achievements as plain values."""
         world, player = self._world, self._player
         ground = world._mat_map.T.tobytes().translate(self._kit.marks).decode()
         things = {
@@ -151,7 +151,7 @@ class CrafterLive:
         return Chart(ground, things, place, facing, dict(player.inventory), player.sleeping, unlocked)
 
     def _movers(self) -> list[Any]:
-        """Return the objects that may move this turn, in crafter's order. The player is the first and goes one cell at most."""
+        """Return the objects near enough to move this turn, in crafter's order, the player first."""
         world = self._world
         x, y = self._player.pos.tolist()
         window = world._obj_map[max(x - _NEAR, 0) : x + _NEAR + 1, max(y - _NEAR, 0) : y + _NEAR + 1]
@@ -168,7 +168,7 @@ def rules() -> CrafterRules:
 
 
 def world_text(live: CrafterLive) -> str:
-    """Return a new world as one text: SIDE rows of marks, then what stands where."""
+    """Return a new world as one text: SIDE rows of marks, then the player's place and what stands where."""
     chart = live.chart()
     rows = [chart.ground[start : start + SIDE] for start in range(0, SIDE * SIDE, SIDE)]
     things = " ".join(f"{mark}{place}" for place, mark in sorted(chart.things.items()))
@@ -189,7 +189,7 @@ def new_game(seed: int) -> CrafterLive:
 
 
 def _frame(cells: str, left: int, top: int) -> str:
-    """Return the cells of a window that reaches over the world's edge with OUTSIDE where there is no world."""
+    """Return a window's cells, with OUTSIDE for those beyond the world's edge; unchanged where none is."""
     before, after = max(-left, 0), max(left + ACROSS - SIDE, 0)
     above, below = max(-top, 0), max(top + DOWN - SIDE, 0)
     if not (before or after or above or below):
@@ -227,7 +227,7 @@ class _Roll(dict[Any, None]):
 
 @lru_cache(maxsize=1)
 def _kit() -> SimpleNamespace:
-    """Import crafter, quietly, and return the parts of it that are used, cached; MissingExtra where it is not installed."""
+    """Import crafter, quietly, and return those of its parts that are used, cached; MissingExtra where it is not installed."""
     with muted_stdout(), redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -112,7 +112,7 @@ class NumberWorld(Uncopied):
         return Lookup(self.corpus.passages)
 
     def links(self, doc_id: str) -> tuple[Link, ...]:
-        """Return the documents that a document leads to, those it mentions first, each once.
+        """Return a document's links, each once: by their place in its text, figure sheets last; KeyError for no such document.
 
         Raises KeyError: no such document.
         """
@@ -123,7 +123,7 @@ class NumberWorld(Uncopied):
         return tuple(sorted(links, key=places.__getitem__))
 
     def chain(self, rng: random.Random, hops: int, accepts: Callable[[str, Relation], bool]) -> LookupChain | None:
-        """Return a chain of so many look-ups whose last relation `accepts` (asked with its subject's kind), or None.
+        """Return a chain of look-ups whose last relation is `accept`ed; None where the draw leads nowhere or is not found.
 
         None where the draw leads nowhere, or where a query would not find its passage.
         """
@@ -146,7 +146,7 @@ class NumberWorld(Uncopied):
         return self._check_chain((*path, (entity, relation)))
 
     def _check_chain(self, path: Path) -> LookupChain | None:
-        """Return a path as a chain; None where it repeats itself, has no fact at its end, or a search does not find it."""
+        """Return a path as a chain; None where it repeats itself, has no fact at its end, or a query misses its passage."""
         entity, relation = path[-1]
         if relation.name not in entity.facts or _repeats(path):
             return None
@@ -163,7 +163,7 @@ class NumberWorld(Uncopied):
 
 
 def subject(rng: random.Random, path: Path) -> str:
-    """Return the noun phrase for what a path's last relation is about."""
+    """Return the noun phrase for what a path's last relation is about, the start's name where it is the only one."""
     start = path[0][0]
     phrase = f"the {start.kind} {start.name}" if start.kind in WORKS else start.name
     for _, relation in path[:-1]:
@@ -177,7 +177,7 @@ def described(rng: random.Random, path: Path) -> str:
 
 
 def _sheet(rng: random.Random, entity: Entity, sheet_id: str, title: str) -> Passage:
-    """Draw an entity's figures, enter them among its facts, and return the passage that tells them."""
+    """Draw an entity's figures, enter them among its facts with this passage, and return the passage, its order random."""
     table = wordings()
     sentences = [rng.choice(table["leads"]).format(n=entity.name, k=entity.noun)]
     figures = list(_figures()[entity.kind])
@@ -202,7 +202,7 @@ def _step(entity: Entity, relation: Relation) -> WorldStep:
 
 
 def _repeats(path: Path) -> bool:
-    """Return whether a path meets an entity or a relation twice, or a name gives the next one away."""
+    """Return whether a path meets an entity or relation twice, or an entity's name contains its value's name."""
     entities = [entity for entity, _ in path]
     if len({id(entity) for entity in entities}) < len(path) or len({row.name for _, row in path}) < len(path):
         return True

@@ -67,7 +67,7 @@ def _table() -> dict[str, Any]:
 
 
 def fitted(value: int, span: Span) -> tuple[int, str]:
-    """Return a fact's value for a place, and how it is made from the fact: `{}`, `LOW + {}`, or `LOW + {} % REST`."""
+    """Return a fact's value moved into a span, and the pattern for that: `{}`, `LOW + {}`, or `LOW + {} % REST`."""
     low, high = span
     if low <= value <= high:
         return value, "{}"
@@ -78,7 +78,7 @@ def fitted(value: int, span: Span) -> tuple[int, str]:
 
 
 def draw(kind: ProblemKind, rng: random.Random, level: int, fixed: Numbers) -> tuple[Numbers, Number] | None:
-    """Draw the numbers of a problem around those that are known, and return them with the answer, or None.
+    """Draw a problem's numbers around the fixed ones, with the answer; None if unsound, or its answer is too long or small.
 
     None where they make no problem, or where the answer is too long or easily guessed.
     """

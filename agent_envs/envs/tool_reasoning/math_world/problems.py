@@ -32,7 +32,7 @@ def _horner(x: int, coefficients: tuple[int, ...]) -> int:
 
 
 def _polynomial_text(x: int, coefficients: tuple[int, ...]) -> dict[str, str]:
-    """Return the slot `coefficients`: a polynomial in x as text, the highest power first, terms of 0 left out."""
+    """Return {"coefficients": the polynomial in x as text}, the highest power first, terms of 0 left out."""
     text = ""
     for power, coefficient in reversed(list(enumerate(coefficients))):
         if coefficient:
@@ -56,7 +56,7 @@ def _rest_of_terms(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
 
 
 def _convergent(a: int, b: int, c: int, rest: tuple[int, ...]) -> Fraction:
-    """Return the last convergent by the recurrence from the front."""
+    """Return the last convergent of the continued fraction a, b, c, ..., by the recurrence from the front."""
     top, above, bottom, below = 1, 0, 0, 1
     for term in (a, b, c, *rest):
         top, above = term * top + above, top
@@ -104,7 +104,7 @@ def _iterate(x: int, c: int, m: int, n: int) -> int:
 
 
 def _collatz(n: int) -> int:
-    """Return the steps of the Collatz rule from n to 1."""
+    """Return the number of steps of the Collatz rule from n >= 1 to 1."""
     count = 0
     while n != 1:
         n = n // 2 if n % 2 == 0 else 3 * n + 1
@@ -162,7 +162,7 @@ def _by_pick(a: int, b: int, c: int, d: int) -> int:
 
 
 def _quotients(w: int, h: int) -> list[int]:
-    """Return the quotients of the continued fraction of w / h."""
+    """Return the quotients of the continued fraction of w / h; [] for h = 0."""
     quotients = []
     while h:
         quotients.append(w // h)
@@ -206,7 +206,7 @@ _GEOMETRY = (
 
 
 def _obstacles(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
-    """Draw so many points as the level says and one more, neither the first corner nor the last."""
+    """Draw `level` + 1 different points of the grid, neither the first corner nor the last, sorted."""
     w, h = numbers["w"], numbers["h"]
     blocked: set[Point] = set()
     while len(blocked) < level + 1:
@@ -216,7 +216,7 @@ def _obstacles(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
 
 
 def _by_first_obstacle(w: int, h: int, blocked: tuple[Point, ...]) -> int:
-    """Return the number of paths: all of them, less those that meet each obstacle first."""
+    """Return the number of paths to (w, h) that meet no obstacle: all, less those that meet each obstacle first."""
 
     def paths(start: Point, end: Point) -> int:
         """Return the number of lattice paths that go right and up from one point to another; 0 if it lies left or below."""
@@ -236,7 +236,7 @@ def _coins(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
 
 
 def _by_largest_first(n: int, coins: tuple[int, ...]) -> int:
-    """Return the ways to pay by choosing how often each coin is used, the largest first."""
+    """Return the number of ways to pay n by choosing how often each coin is used, the largest first."""
     left = {n: 1}
     for coin in reversed(coins[1:]):
         after: dict[int, int] = {}
@@ -248,7 +248,7 @@ def _by_largest_first(n: int, coins: tuple[int, ...]) -> int:
 
 
 def _by_last_run(n: int, k: int, r: int) -> int:
-    """Return the number of words by the recurrence that takes the whole last run away."""
+    """Return the number of words of n letters of k without a run of r, by taking the whole last run away."""
     words = [0] * (n + 1)
     for length in range(1, n + 1):
         words[length] = (k - 1) * sum(words[max(length - r + 1, 1) : length]) + (k if length < r else 0)
@@ -305,7 +305,7 @@ def _divisors_by_primes(n: int, k: int) -> int:
 
 
 def _coprime_by_sieve(n: int, m: int) -> int:
-    """Return the count by inclusion and exclusion over the primes of m."""
+    """Return the count of numbers to n without a common divisor with m, by inclusion and exclusion over m's primes."""
     primes = list(factors(m))
     return sum(
         (-1) ** size * (n // prod(divisors))
@@ -322,7 +322,7 @@ def _congruences(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
 
 
 def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> int:
-    """Return the least number with these remainders, by the Chinese remainder theorem."""
+    """Return the least number >= 0 with these remainders, by the Chinese remainder theorem; moduli must be coprime."""
     whole = prod(moduli)
     parts = (
         residue * (whole // modulus) * pow(whole // modulus, -1, modulus)
@@ -332,7 +332,7 @@ def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...])
 
 
 def _congruence_text(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> dict[str, str]:
-    """Return the slots of a problem's wordings for moduli and remainders; those from the third on are optional."""
+    """Return the slots m1, m2 for the first two moduli, and also, more, further for any further ones ("" without)."""
     pairs = [f"{residue} modulo {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     rows = [f" and x - {residue} by {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     more = [f"the remainder {row}" for row in pairs]

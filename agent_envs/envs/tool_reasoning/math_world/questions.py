@@ -54,7 +54,7 @@ class _Fact:
 
 
 def calculation(rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, split: str) -> ProblemDraft:
-    """Draw a problem that needs nothing but code and belongs to the split; AssertionError after too many tries.
+    """Draw a problem for code alone that belongs to the split; AssertionError after MOST_TRIES.
 
     Args:
         rng: the task's draws.
@@ -80,7 +80,7 @@ def calculation(rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, 
 def calculation_with_facts(
     rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, world: NumberWorld
 ) -> ProblemDraft:
-    """Draw a problem some of whose numbers are facts of a world, looked up as often as the level says."""
+    """Draw a problem some of whose numbers are facts, in `level` look-ups; AssertionError after too many tries."""
     for _ in range(MOST_TRIES):
         kind = rng.choice(kinds)
         draft = _with_facts(rng, kind, level, world)
@@ -90,7 +90,7 @@ def calculation_with_facts(
 
 
 def _with_facts(rng: random.Random, kind: ProblemKind, level: int, world: NumberWorld) -> ProblemDraft | None:
-    """Draw a problem some of whose numbers are given as facts to look up; None where the world has none that fit."""
+    """Draw a problem of a kind with facts as numbers; None where the world has none that fit or two steps are alike."""
     places = kind.open_names(level)
     count = rng.randint(1, min(len(places), level, len(LETTERS)))
     letters = dict(zip(rng.sample(places, count), LETTERS, strict=False))
@@ -124,7 +124,7 @@ def _parts(rng: random.Random, total: int, count: int) -> list[int]:
 
 
 def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int, int]) -> _Fact | None:
-    """Return a fact that takes so many look-ups, if possible one whose value lies in the span as it is."""
+    """Return a fact of so many look-ups, its value in the span if a few draws find one, else any; None where all fail."""
     fact = None
     for _ in range(_DRAWS_TO_FIT):
         gap = lookups > _MOST_CHAIN or (lookups > 1 and rng.random() < _GAPS)
@@ -136,7 +136,7 @@ def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int,
 
 
 def _figure(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
-    """Return a number of the world at the end of a chain of look-ups; None where the chain has none."""
+    """Draw a chain of look-ups that ends in a number, as a fact; None where the draw finds none."""
     chain = world.chain(rng, lookups, lambda kind, relation: relation.value in NUMBERS)
     if chain is None or not isinstance(chain.value, int):
         return None
@@ -159,14 +159,14 @@ def _gap(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
 
 
 def _introduction(rng: random.Random, letter: str, phrase: str, pattern: str) -> str:
-    """Return the sentence that gives a letter its meaning."""
+    """Return the sentence that says a letter is a fact, a sum with it, or a remainder of it, by the pattern."""
     low, span = [*pattern.split()[::4], "", ""][:2]
     table = wordings()["letters"]["whole" if low == "{}" else "rest" if span else "sum"]
     return str(rng.choice(table).format(letter=letter, phrase=phrase, low=low, span=span))
 
 
 def search(rng: random.Random, level: int, world: NumberWorld) -> ProblemDraft:
-    """Draw a question that a fact of the world answers: as many look-ups as the level says, from 4 on as a comparison."""
+    """Draw a question of `level` look-ups, a comparison from 4 on; AssertionError after too many tries."""
     for _ in range(MOST_TRIES):
         draft = _chain_question(rng, level, world) if level <= _MOST_CHAIN else _comparison(rng, level, world)
         if draft is not None:
@@ -175,7 +175,7 @@ def search(rng: random.Random, level: int, world: NumberWorld) -> ProblemDraft:
 
 
 def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> ProblemDraft | None:
-    """Draw a question for the end of a chain of look-ups; None where there is none or its answer is given away."""
+    """Draw a question for the end of a chain of look-ups; None where there is none, or its answer is given away."""
     chain = world.chain(rng, lookups, lambda kind, relation: True)
     if chain is None or world.is_given_away(chain):
         return None
@@ -187,7 +187,7 @@ def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> Pro
 
 
 def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> ProblemDraft | None:
-    """Draw a question which of two entities, both described, has more or less of something; None if one fails or they tie."""
+    """Draw a question which of two described entities has more or less; None if one fails, is named, or they tie."""
     first_relation: list[tuple[str, Relation]] = []
 
     def same(kind: str, relation: Relation) -> bool:
@@ -217,7 +217,7 @@ def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Problem
 
 
 def _scenario(steps: tuple[WorldStep, ...], code: str, answer: str) -> ToolReasoningScenario:
-    """Return the hidden part of a task: the queries and passages of its steps, the program and the answer."""
+    """Return a task's hidden part: the queries, passages and answers of its steps, the program and the answer."""
     return ToolReasoningScenario(
         queries=tuple(step.query for step in steps),
         support=tuple(step.passage_id for step in steps),

@@ -88,7 +88,7 @@ class MathWorldSource(SeededSource[Task]):
 
 @lru_cache(maxsize=4_096)
 def _task(split: str, index: int, config: WorldConfig) -> Task:
-    """Return the task of an index, kept for all sources; questions of one world are one cluster."""
+    """Return the task of an index, cached; questions of one world are one cluster, those for python alone each their own."""
     need, subject, level = _cell(index)
     world_index = index // SIZES[split] * WORLDS + index % WORLDS
     world = number_world(split, world_index, config)
@@ -115,7 +115,7 @@ def _task(split: str, index: int, config: WorldConfig) -> Task:
 
 
 def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, world: NumberWorld) -> ProblemDraft:
-    """Draw a task's content by what it needs: a search, a calculation, or both."""
+    """Draw a task's content: for "search" a question, for "both" a calculation with facts, else a calculation."""
     if need == "search":
         return search(rng, level, world)
     if need == "both":
