@@ -7,7 +7,7 @@ is linear in the text's length and never raises.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Any
@@ -103,9 +103,11 @@ def without_placeholders(text: str, tags: Iterable[str]) -> str:
     return _PLACEHOLDER.sub(lambda match: " " if match[1] in names else match[0], text)
 
 
-def before_run_on(text: str, action: str) -> tuple[str, tuple[str, ...]]:
-    """Cut a reply where it begins the prompt's own form again behind an action, a pattern; return an event."""
-    start = re.search(action, text, re.IGNORECASE)
+def before_run_on(text: str, action: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
+    """Cut a reply where it begins the prompt's own form again behind an action, a pattern of the text; return an event."""
+    if ("\n" not in text and "<" not in text) or _AGAIN.search(text) is None:
+        return text, ()
+    start = re.search(action(text), text, re.IGNORECASE)
     again = _AGAIN.search(text, start.end()) if start else None
     if again is None:
         return text, ()

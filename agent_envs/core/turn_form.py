@@ -84,10 +84,11 @@ class TurnForm:
         """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
-        text, is_open = outside_thoughts(action) if self.thoughts == "skip" and "<" in action else (action, False)
+        skips = self.thoughts == "skip" and "think" in action.lower()
+        text, is_open = outside_thoughts(action) if skips else (action, False)
         events: tuple[str, ...] = ()
         if not self.strict:
-            text, cut = before_run_on(text, self._action_pattern(text))
+            text, cut = before_run_on(text, self._action_pattern)
             text, events = self._tolerate(episode, text)
             events = cut + events
         outcome = self._advance(episode, text)

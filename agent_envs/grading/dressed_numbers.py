@@ -46,6 +46,7 @@ _PLACE = re.compile(r"^[ \t]*+[0-9]{1,2}[.)](?=[ \t])", re.MULTILINE)  # of an i
 MOST_IN_A_TEXT, MOST_OF_A_LENGTH = 8, 20  # numbers
 
 
+@lru_cache(maxsize=64)
 def asks_per_cent(question: str) -> bool:
     """Return whether a question asks for per cent, so that `18 %` is 18."""
     return _ASKS_PER_CENT.search(question) is not None

@@ -61,7 +61,7 @@ def without_thought(text: str) -> str:
 
 
 def _bare_call(body: str, tools: Collection[str]) -> Parsed:
-    """Parse a turn that may be one call, as JSON or f(a=1): a broken one is Malformed if f is a tool; words and data a `Say`."""
+    """Parse a turn that may be one call, as JSON or f(a=1): a broken one is Malformed if f is a tool; other text a `Say`."""
     if body.startswith("{") and body.endswith("}") and '"name"' in body and may_be_call(body, tools):
         call = read_call(body, "call_0")
         return call if isinstance(call, Malformed) else Call((call,))

@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import gymnasium as gym
@@ -23,6 +24,7 @@ from agent_envs.envs.text_games.scoring import REWARDS, TurnFacts, facts_of, rew
 
 paged = pages.paged(__package__, "page.md", "page")  # decorates the classes whose pages are in page.md
 PROTOCOL = LabelProtocol("ACTION:")
+_parse = lru_cache(maxsize=8)(PROTOCOL.parse)  # a turn is read twice: to be tolerated, and to be played
 ON_INVALID = ("default", "end")
 PROMPT_ROLES = ("system", "user")
 MAX_NAME_CHARACTERS = 200
@@ -187,7 +189,7 @@ class TextGame(TurnEnv):
 
     def action_of(self, text: str) -> tuple[int | None, Say | Malformed]:
         """Return the number of the action that a turn names and the turn as read; (None, Malformed) if it names none."""
-        parsed = PROTOCOL.parse(text)
+        parsed = _parse(text)
         if not isinstance(parsed, Say):
             return None, parsed if isinstance(parsed, Malformed) else Malformed("no action found")
         name = " ".join(_EDGES.sub("", parsed.text[:MAX_NAME_CHARACTERS].lower()).replace("_", " ").split())
@@ -199,7 +201,7 @@ class TextGame(TurnEnv):
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a turn whose line is no action as the longest action name it begins with, and a note; others unchanged."""
-        line = PROTOCOL.parse(text)
+        line = _parse(text)
         if not isinstance(line, Say) or self.action_of(text)[0] is not None:
             return text, ()
         name = action_name(line.text, self._numbers)

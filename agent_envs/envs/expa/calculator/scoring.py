@@ -33,7 +33,9 @@ def calc_solved(trajectory: Trajectory) -> bool:
 
 def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
     """Rewrite a turn's dressed numbers behind the mark, but for a task whose answer is an expression; return events."""
-    if task.data.kind == "countdown":
+    head, mark, number = text.rpartition(MARK)
+    is_plain = number[:1] == " " and number[1:].isascii() and number[1:].isdigit()
+    if not mark or task.data.kind == "countdown" or (is_plain and MARK not in head):
         return text, ()
     return plain_marked_numbers(text, MARK, per_cent=asks_per_cent(task.question))
 
