@@ -19,12 +19,19 @@ THOUGHTS = ("skip", "count")  # whether text inside a thought may act
 TOLERATED = "tolerated:"  # how the event of a rewriting begins
 NOT_CLOSED = "the thought was not closed"
 MAX_CALLS = 64  # in one text
-_THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK].
+_THOUGHT = re.compile(
+    r"<(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{0,9}>|(?-i:\[(/?)THINK\])", re.IGNORECASE
+)
 
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```[a-z_]*\n(.*)\n```", re.DOTALL)
-_PLACEHOLDER = re.compile(r"<(\w+)>\s*(?:\.{2,}|…|and|or|[\[({]\s*your [^<>\n]{0,60})\s*</\1>", re.IGNORECASE)
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)  # outside of texts
+_PLACEHOLDER = re.compile(
+    r"<(\w+)>\s*(?:\.{2,}|…|and|or|query|answer|[\[({]\s*your [^<>\n]{0,60}|"
+    r"your (?:final |search )?(?:query|answer|question|code|program)(?: here)?)\s*</\1>",
+    re.IGNORECASE,
+)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)  # outside of texts
 _JOINED = re.compile(r"[,;/&|+>→]|\b(?:or|and|then|before|after)\b")
 _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
 
@@ -36,8 +43,10 @@ def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
     """
     spans: list[tuple[int, int]] = []
     start: int | None = None
+    if "<" not in text and "THINK]" not in text:
+        return spans, False
     for tag in _THOUGHT.finditer(text):
-        if not tag[1]:
+        if not (tag[1] or tag[2]):
             start = tag.start() if start is None else start
         elif start is None:
             spans = [(0, tag.end())]

@@ -76,7 +76,7 @@ class TurnForm:
         """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
-        text, is_open = outside_thoughts(action) if self.thoughts == "skip" and "<" in action else (action, False)
+        text, is_open = outside_thoughts(action) if self.thoughts == "skip" else (action, False)
         text, events = (text, ()) if self.strict else self._tolerate(episode, text)
         outcome = self._advance(episode, text)
         if is_open and isinstance(outcome.parsed, Malformed):

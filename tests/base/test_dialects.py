@@ -110,6 +110,9 @@ def test_what_is_strictly_right_is_read_alike_strictly_and_tolerantly():
         ("<think>a<think>b</think>c</think>d", "d", False),
         ("act <think>cut", "act ", True),
         ("no thought", "no thought", False),
+        ("<thought>a</thought>b<reasoning >c</reasoning>d", "b d", False),
+        ("[THINK]a[/THINK]b", "b", False),
+        ("[Think] prose of a heading", "[Think] prose of a heading", False),
     ],
 )
 def test_thoughts_are_taken_out(text, outside, is_open):
@@ -119,13 +122,44 @@ def test_thoughts_are_taken_out(text, outside, is_open):
 
 @pytest.mark.parametrize(
     "part",
-    ["<think>", "</think>", "<think>a</think>b", "#### 1. A\n", "#### (", '<tool_call>{"name":', "{", ",", "<a> your "],
+    [
+        "<think>",
+        "</think>",
+        "<think>a</think>b",
+        "#### 1. A\n",
+        "#### (",
+        '<tool_call>{"name":',
+        "{",
+        ",",
+        "<a> your ",
+        '\\"',
+    ],
 )
 def test_readers_return_on_long_hostile_texts(part):
     """Each returns, on parts that invite backtracking, in 400,000 characters; a quadratic one would take minutes."""
     text = part * (400_000 // len(part))
     outside_thoughts(text)
     canonical_calls(text)
+    canonical_calls(f"<tool_call>{text[:90_000]}")
     plain_marked_numbers(text, "####")
     without_placeholders(text, ["a"])
     action_name(text, ["go"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    """18½|18 ½|18²|18‰|18 pct|18pct|18 bil|18 lakh|18 b|18a|18 BC|18 π|18 pi|18 no nineteen|18 nor nineteen|18 nope|18 nineteen
+18 isn't right|18 is false|18 instead of nineteen|18 dollars, fifty cents|18 hours thirty minutes|18 below zero|18 halves
+18. No wait, it is 19|18. Actually nineteen|18! Sorry, 19""".replace("\n", "|").split("|"),
+)
+def test_a_number_that_is_another_one_or_is_taken_back_is_none(text):
+    """What follows a number may change its value, and then nothing is paid for it."""
+    assert plain_number(text) is None
+
+
+def test_a_word_that_stands_for_a_query_is_no_query():
+    """Instructions that are copied, with brackets or without."""
+    for body in ("query", "your query", "your search query here", "your answer here", "answer", "..."):
+        assert without_placeholders(f"<a>{body}</a>", ["a"]).strip() == ""
+    for body in ("your name", "Your Song", "the answer"):
+        assert body in without_placeholders(f"<a>{body}</a>", ["a"])
