@@ -7,7 +7,7 @@ is linear in the text's length and never raises.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Any
@@ -32,7 +32,12 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)  # outside of texts
-_JOINED = re.compile(r"[,;/&|+>→]|\b(?:or|and|then|before|after)\b")
+_JOINED = re.compile(r"[,;/&|+>→]|\b(?:or|nor|vs|and|then|before|after)\b")
+# Words behind a name that make it part of a sentence about it (`do not move`, `left is blocked`, `up to you`).
+_SENTENCE = re.compile(
+    r"\W*(?:not|no|nothing|never|is|are|was|were|would|could|should|will|can|cannot|may|might|has|had|does|did|i|you|we|it is|"
+    r"to you|now (?:i|we|you)|away|\w+n['’]t|won['’]t)\b",
+)
 _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
 
 
@@ -78,7 +83,7 @@ def masked_thoughts(text: str) -> str:
 
 
 def action_name(line: str, names: Iterable[str]) -> str | None:
-    """Return the longest name with which a line begins; None for none, or where another joins it (`left or right`)."""
+    """Return the longest name with which a line begins; None for none, in a sentence about it, or where another joins it."""
     names = list(names)
     plain = _EDGE.sub(" ", f" {line[:400].lower().replace('_', ' ')} ")
     starting = [name for name in names if plain.startswith(f" {name.lower()} ")]
@@ -86,6 +91,9 @@ def action_name(line: str, names: Iterable[str]) -> str | None:
         return None
     name = max(starting, key=len)
     behind = line[:400].lower().replace("_", " ").partition(name.lower().split()[-1])[2]
+    rest = plain[len(name) + 1 :]
+    if _SENTENCE.match(behind) or any(rest.startswith(f" {other.lower()} ") for other in names):
+        return None
     joined = _JOINED.search(behind)
     others = f" {_EDGE.sub(' ', behind[joined.start() :])} " if joined else ""
     return None if any(f" {other.lower()} " in others for other in names) else name
@@ -99,15 +107,16 @@ def without_placeholders(text: str, tags: Iterable[str]) -> str:
     return _PLACEHOLDER.sub(lambda match: " " if match[1] in names else match[0], text)
 
 
-def canonical_calls(text: str) -> tuple[str, tuple[str, ...]]:
+def canonical_calls(text: str, tools: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
     """Rewrite tool calls in the dialects of models to the canonical text; return an event for each.
 
     Arguments may be a JSON text, encoded once or twice, or stand under `parameters`; a call may stand under `function`, several
-    in a list or one a line, or without tags where nothing else is written; a comma may trail. What is no call stays as it is.
+    in a list or one a line, or without tags where nothing else is written; a comma may trail. What is no call stays as it is,
+    and without tags what names none of `tools`, if any are given: it may be data.
     """
     position = text.find(_OPENING)
     if position < 0:
-        return _untagged(text)
+        return _untagged(text, tools)
     parts, events = [text[:position]], list[str]()
     while position >= 0:
         if len(events) > MAX_CALLS:
@@ -123,15 +132,17 @@ def canonical_calls(text: str) -> tuple[str, tuple[str, ...]]:
     return ("".join(parts), tuple(events)) if events else (text, ())
 
 
-def _untagged(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text that is nothing but JSON calls as tagged calls; any other as it stands."""
+def _untagged(text: str, tools: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Return a text that is nothing but JSON calls, of these tools if given, as tagged calls; any other as it stands."""
     body = text.strip()
     fence = _FENCE.fullmatch(body)
     body = fence[1].strip() if fence else body
     if body[:1] not in ("{", "[") or '"name"' not in body:
         return text, ()
     calls, notes = _calls_in(body)
-    return ("\n".join(map(_tagged, calls)), (*notes, f"{TOLERATED} a call without tags")) if calls else (text, ())
+    if not calls or (tools and not all(json.loads(call)["name"] in tools for call in calls)):
+        return text, ()
+    return "\n".join(map(_tagged, calls)), (*notes, f"{TOLERATED} a call without tags")
 
 
 def _tagged(call: str) -> str:
@@ -146,6 +157,8 @@ def _calls_in(body: str) -> tuple[list[str], tuple[str, ...]]:
         rows = values[0] if len(values) == 1 and isinstance(values[0], list) else values
         if rows is not values:
             notes.add("a list of calls")
+        if not rows:
+            raise ValueError("no call")
         calls = [canonical_json(_plain_call(row, notes)) for row in rows]
     except (ValueError, RecursionError):
         return [], ()

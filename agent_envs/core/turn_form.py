@@ -87,7 +87,7 @@ class TurnForm:
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
         """Rewrite a turn in a dialect of this protocol to the form of the prompt; return an event for each rewriting."""
         if self.tools:
-            return canonical_calls(text)
+            return canonical_calls(text, [tool["function"]["name"] for tool in self.tools])
         tags = (*self.written.tools, self.answer_tags[0][1:-1]) if isinstance(self.written, TagProtocol) else ()
         return (without_placeholders(text, tags), ()) if tags else (text, ())
 

@@ -163,3 +163,28 @@ def test_a_word_that_stands_for_a_query_is_no_query():
         assert without_placeholders(f"<a>{body}</a>", ["a"]).strip() == ""
     for body in ("your name", "Your Song", "the answer"):
         assert body in without_placeholders(f"<a>{body}</a>", ["a"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "do nothing",
+        "do not move",
+        "left is blocked",
+        "right now I cannot",
+        "left nor right",
+        "left right",
+        "up to you",
+        "left isn't free",
+    ],
+)
+def test_a_sentence_about_an_action_is_none(line):
+    """What stands behind the name says that it is not taken, or names another."""
+    assert action_name(line, ["do", "up", "left", "right"]) is None
+
+
+def test_json_that_is_data_is_no_call():
+    """Without tags, unless it names a tool; an empty list between tags stays what it was."""
+    for text in ('[{"name": "Bob", "age": 5}]', '{"name": "Bob"}', "<tool_call>[]</tool_call>"):
+        assert canonical_calls(text, ["look"]) == (text, ())
+    assert canonical_calls('[{"name": "look"}]', ["look"])[1]
