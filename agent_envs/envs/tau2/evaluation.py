@@ -168,7 +168,7 @@ def _checks(
         "DB": (free or same_world(domain, world, expected_world(domain, task)),),
         "ENV_ASSERTION": _assertion_verdicts(domain, world, criteria),
         "ACTION": tuple(any(matches(action, call, bug) for call in calls) for action in criteria.actions or ()),
-        "COMMUNICATE": (_are_in if domain.compat.told_as_text else are_told)(criteria.communicate_info, texts),
+        "COMMUNICATE": (_are_in if domain.compat.facts_as_text else are_told)(criteria.communicate_info, texts),
     }
 
 

@@ -220,7 +220,7 @@ def test_zero_argument_match(bug):
 )
 @pytest.mark.parametrize("bug", [False, True])
 def test_what_was_communicated(info, line, by_value, in_text, bug):
-    domain = replace(FIXED, compat=replace(FIXED.compat, told_as_text=bug))
+    domain = replace(FIXED, compat=replace(FIXED.compat, facts_as_text=bug))
     task = task_of("COMMUNICATE", communicate_info=[info, "hello"])
     talk = Conversation(domain, task)
     talk.say("Hello!")
@@ -242,8 +242,8 @@ def test_who_tells_all_numbers_over_many_turns_tells_none():
 @pytest.mark.parametrize("domain", ["retail", "airline", "telecom"])
 def test_generated_tasks_are_told_by_value_and_official_ones_as_compat_says(domain):
     for compat in ("tau2-1.0.1", "fixed"):
-        assert not generated_domain(domain, compat).compat.told_as_text
-        assert builtin_domain(domain, compat).compat.told_as_text is (compat != "fixed")
+        assert not generated_domain(domain, compat).compat.facts_as_text
+        assert builtin_domain(domain, compat).compat.facts_as_text is (compat != "fixed")
 
 
 ALL_NUMBERS = {

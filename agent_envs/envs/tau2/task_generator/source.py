@@ -51,7 +51,7 @@ def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> D
     Numbers are told by value, whatever `compat` says.
     """
     module, domain = _module(name, "world"), builtin_domain(name, compat)
-    domain = replace(domain, policy=_text(f"{name}.md"), compat=replace(domain.compat, told_as_text=False))
+    domain = replace(domain, policy=_text(f"{name}.md"), compat=replace(domain.compat, facts_as_text=False))
     if name == "telecom":
         agent, user = module.databases(world)
         return replace(domain, agent_database=agent, user_database=user, solo_policy=_text("telecom_solo.md"))
