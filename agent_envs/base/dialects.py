@@ -12,18 +12,26 @@ from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Any
 
-from agent_envs.base.protocol import MAX_CALL_CHARACTERS, no_constant
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import MAX_CALL_CHARACTERS, no_constant, read_call
 from agent_envs.base.serialization import canonical_json
 
 THOUGHTS = ("skip", "count")  # whether text inside a thought may act
 TOLERATED = "tolerated:"  # how the event of a rewriting begins
 NOT_CLOSED = "the thought was not closed"
 MAX_CALLS = 64  # in one text
-_THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK].
+_TAG = r"<(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{0,9}>"
+_THOUGHT = re.compile(_TAG, re.IGNORECASE)
+_THOUGHT_OR_BRACKETED = re.compile(rf"{_TAG}|(?-i:\[(/?)THINK\])", re.IGNORECASE)  # which takes longer to look for
 
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```[a-z_]*\n(.*)\n```", re.DOTALL)
-_PLACEHOLDER = re.compile(r"<(\w+)>\s*(?:\.{2,}|…|and|or|[\[({]\s*your [^<>\n]{0,60})\s*</\1>", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"<(\w+)>\s*(?:\.{2,}|…|and|or|query|answer|[\[({]\s*your [^<>\n]{0,60}|"
+    r"your (?:final |search )?(?:query|answer|question|code|program)(?: here)?)\s*</\1>",
+    re.IGNORECASE,
+)
 # Qwen3-Coder's calls. Each part ends at the text's end at the latest, so that no start is looked at twice.
 _XML = re.compile(
     r"(<tool_call>\s*+)?<function=([^<>\s]{1,100})>(.*?)(?:</function>|(?=</tool_call>)|\Z)(?(1)(?:\s*+</tool_call>)?)",
@@ -37,8 +45,13 @@ _AGAIN = re.compile(
     r"|\n[ \t]*+give your final answer as|<\|(?:im_end|im_start|eot_id|eom_id|end|endoftext|end_of_text)\|>|</s>|<end_of_turn>",
     re.IGNORECASE,
 )
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)  # outside of texts
-_JOINED = re.compile(r"[,;/&|+>→]|\b(?:or|and|then|before|after)\b")
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)  # outside of texts
+_JOINED = re.compile(r"[,;/&|+>→]|\b(?:or|nor|vs|and|then|before|after)\b")
+# Words behind a name that make it part of a sentence about it (`do not move`, `left is blocked`, `up to you`).
+_SENTENCE = re.compile(
+    r"\W*(?:not|no|nothing|never|is|are|was|were|would|could|should|will|can|cannot|may|might|has|had|does|did|i|you|we|it is|"
+    r"to you|now (?:i|we|you)|away|\w+n['’]t|won['’]t)\b",
+)
 _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
 
 
@@ -49,8 +62,8 @@ def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
     """
     spans: list[tuple[int, int]] = []
     start: int | None = None
-    for tag in _THOUGHT.finditer(text):
-        if not tag[1]:
+    for tag in (_THOUGHT_OR_BRACKETED if "THINK]" in text else _THOUGHT).finditer(text):
+        if not any(tag.groups()):
             start = tag.start() if start is None else start
         elif start is None:
             spans = [(0, tag.end())]
@@ -62,9 +75,13 @@ def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
 
 def outside_thoughts(text: str) -> tuple[str, bool]:
     """Return a text less its thoughts, a blank where no space parts what was around one, and whether the last is open."""
+    if "<" not in text and "THINK]" not in text:
+        return text, False
     spans, is_open = thoughts_of(text)
     if not spans:
         return text, False
+    if len(spans) == 1 and spans[0][0] == 0:
+        return text[spans[0][1] :], is_open
     starts, ends = zip(*spans, strict=True)
     parts = [text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True)]
     parts = list(filter(None, parts))
@@ -82,7 +99,7 @@ def masked_thoughts(text: str) -> str:
 
 
 def action_name(line: str, names: Iterable[str]) -> str | None:
-    """Return the longest name that begins a line, marks and case ignored; None for none, or where `or`, `,` joins another."""
+    """Return the longest name with which a line begins; None for none, in a sentence about it, or where another joins it."""
     names = list(names)
     plain = _EDGE.sub(" ", f" {line[:400].lower().replace('_', ' ')} ")
     starting = [name for name in names if plain.startswith(f" {name.lower()} ")]
@@ -90,15 +107,21 @@ def action_name(line: str, names: Iterable[str]) -> str | None:
         return None
     name = max(starting, key=len)
     behind = line[:400].lower().replace("_", " ").partition(name.lower().split()[-1])[2]
+    rest = plain[len(name) + 1 :]
+    if _SENTENCE.match(behind) or any(rest.startswith(f" {other.lower()} ") for other in names):
+        return None
     joined = _JOINED.search(behind)
     others = f" {_EDGE.sub(' ', behind[joined.start() :])} " if joined else ""
     return None if any(f" {other.lower()} " in others for other in names) else name
 
 
+def has_placeholder(text: str) -> bool:
+    """Return whether a text holds a tag whose body is a mere placeholder."""
+    return _PLACEHOLDER.search(text) is not None
+
+
 def without_placeholders(text: str, tags: Iterable[str]) -> str:
     """Return a text with a blank for each of these tags that holds a mere placeholder (`<search>...</search>`)."""
-    if _PLACEHOLDER.search(text) is None:
-        return text
     names = frozenset(tags)
     return _PLACEHOLDER.sub(lambda match: " " if match[1] in names else match[0], text)
 
@@ -134,16 +157,21 @@ def canonical_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> tuple
     text, events = _without_xml(text, tools) if "<function=" in text else (text, list[str]())
     position = text.find(_OPENING)
     if position < 0:
+        if text.lstrip()[:1] not in ("{", "[", "`"):
+            return text, ()
         names = [tool["function"]["name"] for tool in tools]
         return (text, ()) if names and not may_be_call(text, names) else _untagged(text)
-    parts = [text[:position]]
+    parts, number = [text[:position]], 0
     while position >= 0:
         if len(events) > MAX_CALLS:
             return text, ()
         start = position + len(_OPENING)
         end = text.find(_CLOSING, start)
         behind = end + len(_CLOSING) if end >= 0 else len(text)
-        calls, notes = _calls_in(text[start : end if end >= 0 else len(text)])
+        body = text[start : end if end >= 0 else len(text)]
+        is_sound = isinstance(read_call(body, f"call_{number}"), ToolCall)  # the protocol's own reader, which keeps it
+        calls, notes = ([], ()) if is_sound else _calls_in(body)
+        number += len(calls) or 1
         parts.append("\n".join(map(_tagged, calls)) if notes else text[position:behind])
         events += notes
         position = text.find(_OPENING, behind)
@@ -210,6 +238,8 @@ def _calls_in(body: str) -> tuple[list[str], tuple[str, ...]]:
         rows = values[0] if len(values) == 1 and isinstance(values[0], list) else values
         if rows is not values:
             notes.add("a list of calls")
+        if not rows:
+            raise ValueError("no call")
         calls = [canonical_json(_plain_call(row, notes)) for row in rows]
     except (ValueError, RecursionError):
         return [], ()

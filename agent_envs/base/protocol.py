@@ -247,6 +247,7 @@ def _label_pattern(label: str) -> re.Pattern[str]:
     return re.compile(r"(?<![A-Za-z])" + re.escape(label), re.IGNORECASE | re.ASCII)
 
 
+@lru_cache(maxsize=16)  # a call is read to be tolerated, and to be carried out
 def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     """Return a JSON text's call, {} for absent arguments; Malformed with the reason if too long, too deep or no such JSON."""
     if len(body) > MAX_CALL_CHARACTERS:

@@ -11,6 +11,7 @@ from agent_envs.base.dialects import (
     THOUGHTS,
     before_run_on,
     canonical_calls,
+    has_placeholder,
     outside_thoughts,
     without_placeholders,
 )
@@ -84,8 +85,7 @@ class TurnForm:
         """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
-        skips = self.thoughts == "skip" and "think" in action.lower()
-        text, is_open = outside_thoughts(action) if skips else (action, False)
+        text, is_open = outside_thoughts(action) if self.thoughts == "skip" else (action, False)
         events: tuple[str, ...] = ()
         if not self.strict:
             text, cut = before_run_on(text, self._action_pattern)
@@ -111,8 +111,9 @@ class TurnForm:
         """Return native calls made canonical, an event each, or a tag protocol's text less placeholders; others unchanged."""
         if self.tools:
             return canonical_calls(text, self.tools)
-        tags = (*self.written.tools, self.answer_tags[0][1:-1]) if isinstance(self.written, TagProtocol) else ()
-        return (without_placeholders(text, tags), ()) if tags else (text, ())
+        if isinstance(self.written, TagProtocol) and has_placeholder(text):
+            text = without_placeholders(text, (*self.written.tools, self.answer_tags[0][1:-1]))
+        return text, ()
 
     def _advance(self, episode: Episode, action: Any) -> Outcome:
         """Play a legal action: return the outcome, with the next state. Each family overrides it."""

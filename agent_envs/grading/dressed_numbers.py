@@ -13,19 +13,27 @@ _DRESSED = re.compile(
     r"""(?:(?:the[ ])?(?:final[ ])?(?:answer|result|total)(?:[ ]is)?[ ]*[:=]?|[a-z][ ]*=)?  # `The answer is 18`, `x = 18`
     [ \t*_`"'(\[{=:$€£¥₹\\]*(?:boxed|text|mathbf)?[ \t*{(\[\\]*(?:US|AU|CA|USD|EUR|GBP)?[ \t$€£¥₹\\]*  # money, type
     (?P<sign>[-+−]?)[ \t]*\\?[$€£¥₹]?[ \t]*
-    (?P<digits>[1-9]\d{0,2}(?:[,\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+)?(?P<part>\.\d+)?
+    (?P<digits>[1-9]\d{0,2}(?:[,\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+)?(?P<part>\.\d+)?(?![ \t]*[²³¹⁰-₉¼-¾⅐-⅞])
     (?P<percent>[ \t]*\\?(?:%|per[ \t]?cent\b))?      # counts where per cent are asked for
     (?P<unit>[a-z]*)                                  # `18km`
-    (?P<words>[^\d%~≈<>=^/:+×±\n]{0,300})
+    (?P<words>[^\d%‰~≈<>=^/:+×±π√\n]{0,300})
     (?:[.!][ \t*_]+[a-z][^\n]*)?\Z                    # a sentence behind it may hold numbers of its own""",
     re.VERBOSE | re.IGNORECASE,
 )
-_NO_UNIT = re.compile(r"(st|nd|rd|th|k|m|b|x|e|bn|mn|mio|mrd|ish|s)\Z", re.IGNORECASE)
+_MULTIPLES = "k|m|b|bn|bil|tn|mn|mil|mln|mio|mrd|pct|pi"
+_NO_UNIT = re.compile(rf"(st|nd|rd|th|{_MULTIPLES}|ish|bce?|[a-fijn-z])\Z", re.IGNORECASE)  # `18a` is no length
 # Words behind a number that make it another one, or none.
 _OTHER_VALUE = re.compile(
-    r"\b(hundred|thousand|million|billion|trillion|dozens?|score|half|third|quarter|percent|per[ \t]cent|k|m|bn|or|to|"
-    r"through|not|wrong|incorrect|point|squared|cubed|plus|minus|times|and|approximately|roughly|about|th|st|nd|rd)\b"
-    r"|[-–—][ \t]*\Z|,\d",
+    r"\b(hundred|thousand|million|billion|trillion|lakhs?|crores?|dozens?|score|half|halves|thirds?|quarter|tenths?|percent|"
+    rf"per[ \t]cent|permille|{_MULTIPLES}|or|nor|to|through|vs|no|nope|not|never|cannot|wrong|incorrect|false|point|squared|"
+    r"cubed|doubled|twice|plus|minus|times|and|instead|rather|approximately|roughly|about|below|negative|bce?|"
+    r"th|st|nd|rd|[xyz]|(?:two|three|five|eleven|twelve|twenty|(?:thir|fif)teen|(?:thir|for|fif)ty|(?:four|six|seven|eigh|nine)"
+    r"(?:teen|ty)?|eight|ten|zero)(?:-\w+)?)\b|n['’]t\b|[-–—][ \t]*\Z|,\d",
+    re.IGNORECASE,
+)
+# A sentence behind a number that takes it back.
+_CORRECTION = re.compile(
+    r"[.!?][ \t*_]+(?:no|not|nope|wait|actually|sorry|oops|hmm+|correction|but|or|rather|however|alternatively|instead)\b",
     re.IGNORECASE,
 )
 _ASKS_PER_CENT = re.compile(
@@ -64,7 +72,7 @@ def plain_number(text: str, *, per_cent: bool = False) -> str | None:
         return None
     if (match["percent"] and not per_cent) or _NO_UNIT.match(match["unit"]):
         return None
-    if _OTHER_VALUE.search(match["words"].partition(". ")[0]):
+    if _OTHER_VALUE.search(match["words"].partition(". ")[0]) or _CORRECTION.search(text[:MOST_CHARACTERS]):
         return None
     return _value(match["sign"], match["digits"], match["part"])
 

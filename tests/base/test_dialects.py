@@ -131,6 +131,9 @@ def test_what_is_strictly_right_is_read_alike_strictly_and_tolerantly():
         ("<think>a<think>b</think>c</think>d", "d", False),
         ("act <think>cut", "act ", True),
         ("no thought", "no thought", False),
+        ("<thought>a</thought>b<reasoning >c</reasoning>d", "b d", False),
+        ("[THINK]a[/THINK]b", "b", False),
+        ("[Think] prose of a heading", "[Think] prose of a heading", False),
     ],
 )
 def test_thoughts_are_taken_out(text, outside, is_open):
@@ -164,6 +167,7 @@ def test_thoughts_are_taken_out(text, outside, is_open):
         "$ ",
         "1.",
         "\\n 1. ",
+        '\\"',
     ],
 )
 def test_readers_return_on_long_hostile_texts(part):
@@ -172,9 +176,10 @@ def test_readers_return_on_long_hostile_texts(part):
     outside_thoughts(text)
     canonical_calls(text)
     canonical_calls(text, SCHEMAS)
-    before_run_on(text, "####")
+    before_run_on(text, lambda text: "####")
     plain_boxes(text)
     are_told(["61", "blue"], [text])
+    canonical_calls(f"<tool_call>{text[:90_000]}")
     plain_marked_numbers(text, "####")
     without_placeholders(text, ["a"])
     action_name(text, ["go"])
@@ -242,7 +247,7 @@ def test_data_is_no_call(text, calls):
     ],
 )
 def test_a_reply_counts_up_to_where_it_runs_on(text, action, kept):
-    cut, events = before_run_on(text, action)
+    cut, events = before_run_on(text, lambda text: action)
     assert (cut, len(events)) == ((text, 0) if kept is None else (kept, 1))
 
 
@@ -260,3 +265,50 @@ def test_a_reply_counts_up_to_where_it_runs_on(text, action, kept):
 def test_boxes_in_other_forms(text, plain):
     read_as, events = plain_boxes(text)
     assert (read_as, len(events)) == ((text, 0) if plain is None else (plain, 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    """18½|18 ½|18²|18‰|18 pct|18pct|18 bil|18 lakh|18 b|18a|18 BC|18 π|18 pi|18 no nineteen|18 nor nineteen|18 nope|18 nineteen
+18 isn't right|18 is false|18 instead of nineteen|18 dollars, fifty cents|18 hours thirty minutes|18 below zero|18 halves
+18. No wait, it is 19|18. Actually nineteen|18! Sorry, 19""".replace("\n", "|").split("|"),
+)
+def test_a_number_that_is_another_one_or_is_taken_back_is_none(text):
+    """What follows a number may change its value, and then nothing is paid for it."""
+    assert plain_number(text) is None
+
+
+def test_a_word_that_stands_for_a_query_is_no_query():
+    """Instructions that are copied, with brackets or without."""
+    for body in ("query", "your query", "your search query here", "your answer here", "answer", "..."):
+        assert without_placeholders(f"<a>{body}</a>", ["a"]).strip() == ""
+    for body in ("your name", "Your Song", "the answer"):
+        assert body in without_placeholders(f"<a>{body}</a>", ["a"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "do nothing",
+        "do not move",
+        "left is blocked",
+        "right now I cannot",
+        "left nor right",
+        "left right",
+        "up to you",
+        "left isn't free",
+    ],
+)
+def test_a_sentence_about_an_action_is_none(line):
+    """What stands behind the name says that it is not taken, or names another."""
+    assert action_name(line, ["do", "up", "left", "right"]) is None
+
+
+LOOK = [{"function": {"name": "look", "parameters": {}}}]
+
+
+def test_json_that_is_data_is_no_call():
+    """Without tags, unless it names a tool; an empty list between tags stays what it was."""
+    for text in ('[{"name": "Bob", "age": 5}]', '{"name": "Bob"}', "<tool_call>[]</tool_call>"):
+        assert canonical_calls(text, LOOK) == (text, ())
+    assert canonical_calls('[{"name": "look"}]', LOOK)[1]

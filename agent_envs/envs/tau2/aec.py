@@ -8,6 +8,7 @@ import gymnasium as gym
 from gymnasium.spaces import Dict
 from pettingzoo import AECEnv  # type: ignore[import-untyped]
 
+from agent_envs.base.dialects import outside_thoughts
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.core.episode import legal_text
@@ -126,7 +127,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
             )
         text, notes = legal_text(action)
         before, face = self.dialogue, self.faces[player]
-        turn = face.hear(before, text)
+        turn = face.hear(before, outside_thoughts(text)[0])
         self.dialogue = turn.dialogue
         self._turn_counts[player] += 1
         self._cumulative_rewards[player] = 0.0

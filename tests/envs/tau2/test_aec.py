@@ -171,3 +171,12 @@ def test_pettingzoo_is_imported_at_use_alone():
         "print(json.dumps([before, 'pettingzoo' in sys.modules]))"
     )
     assert json.loads(printed(code)) == [False, True]
+
+
+def test_a_thought_is_not_heard_and_ends_no_talk():
+    """Of either side, wherever it stands."""
+    env = dual_control("retail")
+    env.reset(seed=0)
+    for _ in range(2):
+        env.step("Hello. <think>Or do I say ###STOP###?</think>")
+        assert (env.dialogue.lines[-1].text, env.dialogue.ended) == ("Hello.", "")
