@@ -19,9 +19,11 @@ THOUGHTS = ("skip", "count")  # whether text inside a thought may act
 TOLERATED = "tolerated:"  # how the event of a rewriting begins
 NOT_CLOSED = "the thought was not closed"
 MAX_CALLS = 64  # in one text
-# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK].
+# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK]; and JSON calls.
 _THOUGHT = re.compile(
-    r"<(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{0,9}>|(?-i:\[(/?)THINK\])", re.IGNORECASE
+    r"<(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{0,9}>|"
+    r"(?-i:\[(/?)THINK\]|(<tool_call>(?=\s*+[{\[]))|(</tool_call>))",
+    re.IGNORECASE,
 )
 
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
@@ -44,14 +46,20 @@ _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
 def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
     """Return the spans of the thoughts in a text, and whether the last of them was left open.
 
-    A closing tag without an opening one ends a thought that the prompt began, as some chat templates do.
+    A closing tag without an opening one ends a thought that the prompt began, as some chat templates do. Tags inside a tool
+    call are text of its arguments.
     """
     spans: list[tuple[int, int]] = []
     start: int | None = None
     if "<" not in text and "THINK]" not in text:
         return spans, False
+    in_call, last_call_end = False, text.rfind(_CLOSING)
     for tag in _THOUGHT.finditer(text):
-        if not (tag[1] or tag[2]):
+        if tag[3] or tag[4]:
+            in_call = bool(tag[3]) and start is None and tag.start() < last_call_end
+        elif in_call:
+            continue
+        elif not (tag[1] or tag[2]):
             start = tag.start() if start is None else start
         elif start is None:
             spans = [(0, tag.end())]

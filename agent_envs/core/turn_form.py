@@ -5,7 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from agent_envs.base.arguments import choice, flag, whole_number
-from agent_envs.base.dialects import NOT_CLOSED, THOUGHTS, canonical_calls, outside_thoughts, without_placeholders
+from agent_envs.base.dialects import (
+    NOT_CLOSED,
+    THOUGHTS,
+    TOLERATED,
+    canonical_calls,
+    outside_thoughts,
+    without_placeholders,
+)
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, MarkedAnswerProtocol, TagProtocol
 from agent_envs.core.episode import Episode, Outcome
@@ -89,7 +96,8 @@ class TurnForm:
         if self.tools:
             return canonical_calls(text, [tool["function"]["name"] for tool in self.tools])
         tags = (*self.written.tools, self.answer_tags[0][1:-1]) if isinstance(self.written, TagProtocol) else ()
-        return (without_placeholders(text, tags), ()) if tags else (text, ())
+        plain = without_placeholders(text, tags) if tags else text
+        return (text, ()) if plain == text else (plain, (f"{TOLERATED} a placeholder of an instruction is no action",))
 
     def _advance(self, episode: Episode, action: Any) -> Outcome:
         """Play a legal action: return the outcome, with the next state. Each family overrides it."""

@@ -16,7 +16,7 @@ class Compat:
         gold_without_sync: expected actions are executed without the synchronisation that live calls have.
         max_steps_overwrite: a stop on exactly the last allowed step counts as running out of steps.
         zero_argument_match: a call without arguments matches every expected action of its name.
-        facts_as_text: what is to be told is looked for as text within text, so that `1617` tells `61`; never of generated tasks.
+        facts_as_text: what is to be told is looked for as text in a text, so that `1617` tells `61`; never of generated tasks.
     """
 
     last_variant_for_all: bool = True
