@@ -20,10 +20,12 @@ THOUGHTS = ("skip", "count")  # whether text inside a thought may act
 TOLERATED = "tolerated:"  # how the event of a rewriting begins
 NOT_CLOSED = "the thought was not closed"
 MAX_CALLS = 64  # in one text
-# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK].
+# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK]; and JSON calls.
 _TAG = r"<(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{0,9}>"
-_THOUGHT = re.compile(_TAG, re.IGNORECASE)
-_THOUGHT_OR_BRACKETED = re.compile(rf"{_TAG}|(?-i:\[(/?)THINK\])", re.IGNORECASE)  # which takes longer to look for
+_THOUGHT = re.compile(f"{_TAG}()()()", re.IGNORECASE)
+_THOUGHT_OR_CALL = re.compile(  # which takes longer to look for
+    rf"{_TAG}|(?-i:\[(/?)THINK\]|(<tool_call>(?=\s*+[{{\[]))|(</tool_call>))", re.IGNORECASE
+)
 
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```[a-z_]*\n(.*)\n```", re.DOTALL)
@@ -58,12 +60,20 @@ _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
 def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
     """Return (start, end) of each thought, tags included, and whether the last is open, which runs to the text's end.
 
-    A closing tag without an opening one ends a thought that the prompt began, as some chat templates do.
+    A closing tag without an opening one ends a thought that the prompt began, as some chat templates do. Tags inside a tool
+    call are text of its arguments.
     """
     spans: list[tuple[int, int]] = []
     start: int | None = None
-    for tag in (_THOUGHT_OR_BRACKETED if "THINK]" in text else _THOUGHT).finditer(text):
-        if not any(tag.groups()):
+    if "THINK]" not in text and _THOUGHT.search(text) is None:
+        return spans, False
+    in_call, last_call_end = False, text.rfind(_CLOSING)
+    for tag in (_THOUGHT_OR_CALL if "THINK]" in text or last_call_end >= 0 else _THOUGHT).finditer(text):
+        if tag[3] or tag[4]:
+            in_call = bool(tag[3]) and start is None and tag.start() < last_call_end
+        elif in_call:
+            continue
+        elif not (tag[1] or tag[2]):
             start = tag.start() if start is None else start
         elif start is None:
             spans = [(0, tag.end())]

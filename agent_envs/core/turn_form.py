@@ -9,6 +9,7 @@ from agent_envs.base.arguments import choice, flag, whole_number
 from agent_envs.base.dialects import (
     NOT_CLOSED,
     THOUGHTS,
+    TOLERATED,
     before_run_on,
     canonical_calls,
     has_placeholder,
@@ -111,9 +112,10 @@ class TurnForm:
         """Return native calls made canonical, an event each, or a tag protocol's text less placeholders; others unchanged."""
         if self.tools:
             return canonical_calls(text, self.tools)
-        if isinstance(self.written, TagProtocol) and has_placeholder(text):
-            text = without_placeholders(text, (*self.written.tools, self.answer_tags[0][1:-1]))
-        return text, ()
+        if not isinstance(self.written, TagProtocol) or not has_placeholder(text):
+            return text, ()
+        plain = without_placeholders(text, (*self.written.tools, self.answer_tags[0][1:-1]))
+        return (text, ()) if plain == text else (plain, (f"{TOLERATED} a placeholder of an instruction is no action",))
 
     def _advance(self, episode: Episode, action: Any) -> Outcome:
         """Play a legal action: return the outcome, with the next state. Each family overrides it."""

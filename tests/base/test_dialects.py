@@ -133,6 +133,10 @@ def test_what_is_strictly_right_is_read_alike_strictly_and_tolerantly():
         ("no thought", "no thought", False),
         ("<thought>a</thought>b<reasoning >c</reasoning>d", "b d", False),
         ("[THINK]a[/THINK]b", "b", False),
+        ('<tool_call>{"a": "<think>"}</tool_call>', '<tool_call>{"a": "<think>"}</tool_call>', False),
+        ('<tool_call>{"a": "</think>"}</tool_call>b', '<tool_call>{"a": "</think>"}</tool_call>b', False),
+        ("<think>as <tool_call>{}</tool_call></think>b", "b", False),
+        ("as <tool_call>{}</tool_call></think>b", "b", False),
         ("[Think] prose of a heading", "[Think] prose of a heading", False),
     ],
 )

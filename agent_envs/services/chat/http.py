@@ -139,7 +139,7 @@ class HttpChat(Uncopied):
         settings = member(props, "default_generation_settings", dict)
         places = [(settings, "n_ctx"), *((row, name) for name in CONTEXTS), (meta, "n_ctx_train")]
         sizes = [member(place, name, int) for place, name in places]
-        return next((size for size in sizes if size is not None and size > 0), None)
+        return next((size for size in sizes if type(size) is int and 0 < size <= MOST_TOKENS), None)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reply of one attempt, prefill included; EnvFault, the key hidden, if it fails; UsageError without key.

@@ -184,6 +184,11 @@ def test_only_environments_with_native_tools_have_the_question_asked():
             "server: a context of 1,024 tokens",
         ),  # llama.cpp's slot, and not the model
         ({"meta": {"n_ctx_train": 8192}}, 0, "server: a context of 8,192 tokens"),
+        (
+            {"max_model_len": True, "context_length": 10**400, "context_window": 512},
+            0,
+            "server: a context of 512 tokens",
+        ),
     ],
 )
 def test_the_context_is_told_where_a_server_does(listing, context, line):
