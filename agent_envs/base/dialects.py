@@ -87,6 +87,9 @@ def outside_thoughts(text: str) -> tuple[str, bool]:
     """Return a text less its thoughts, a blank where no space parts what was around one, and whether the last is open."""
     if "<" not in text and "THINK]" not in text:
         return text, False
+    end = text.find("</think>") if text.startswith("<think>") else -1
+    if end > 0 and "<" not in text[7:end] and "THINK]" not in text and _THOUGHT.search(text, end + 8) is None:
+        return text[end + 8 :], False  # the usual turn
     spans, is_open = thoughts_of(text)
     if not spans:
         return text, False
@@ -138,7 +141,8 @@ def without_placeholders(text: str, tags: Iterable[str]) -> str:
 
 def before_run_on(text: str, action: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
     """Cut a reply where it begins the prompt's own form again behind an action, a pattern of the text; return an event."""
-    if ("\n" not in text and "<" not in text) or _AGAIN.search(text) is None:
+    may_run_on = "\n" in text or "<|" in text or "</s>" in text or "<end_of_turn>" in text
+    if not may_run_on or _AGAIN.search(text) is None:
         return text, ()
     start = re.search(action(text), text, re.IGNORECASE)
     again = _AGAIN.search(text, start.end()) if start else None

@@ -86,7 +86,8 @@ class TurnForm:
         """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
-        text, is_open = outside_thoughts(action) if self.thoughts == "skip" else (action, False)
+        skips = self.thoughts == "skip" and ("<" in action or "THINK]" in action)
+        text, is_open = outside_thoughts(action) if skips else (action, False)
         events: tuple[str, ...] = ()
         if not self.strict:
             text, cut = before_run_on(text, self._action_pattern)
@@ -95,7 +96,8 @@ class TurnForm:
         outcome = self._advance(episode, text)
         if is_open and isinstance(outcome.parsed, Malformed):
             outcome = _not_closed(outcome, outcome.parsed.reason)
-        outcome.events = events + outcome.events
+        if events:
+            outcome.events = events + outcome.events
         return outcome
 
     def _action_pattern(self, text: str) -> str:

@@ -243,7 +243,7 @@ class ToolReasoning(TurnEnv):
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
         """Read boxes in other forms too, in turns that call no tool."""
         text, events = super()._tolerate(episode, text)
-        if isinstance(self.actions.read(text)[0], Call) or "\\" not in text:
+        if "\\" not in text or isinstance(self.actions.read(text)[0], Call):
             return text, events
         text, boxes = plain_boxes(text)
         return text, events + boxes

@@ -23,6 +23,7 @@ CALC_REWARDS = ("em", "exact", "numeric", "em_format", "released")
 RELEASED_TOLERANCE = Fraction(1, 100_000)  # of the released Countdown checker
 # The release also takes a number on the next line, and one that begins with a comma; here an answer has one form for all.
 _RELEASED_NUMBER = re.compile(r"####[ \t]?(-?\.?[0-9][0-9.,]*)")
+_IN_FORM = re.compile(r" -?(?:0|[1-9]\d*)(?:\.\d*[1-9])?", re.ASCII)  # a number behind the mark, as prompts ask for it
 _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 
@@ -34,8 +35,7 @@ def calc_solved(trajectory: Trajectory) -> bool:
 def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
     """Rewrite a turn's dressed numbers behind the mark, but for a task whose answer is an expression; return events."""
     head, mark, number = text.rpartition(MARK)
-    is_plain = number[:1] == " " and number[1:].isascii() and number[1:].isdigit()
-    if not mark or task.data.kind == "countdown" or (is_plain and MARK not in head):
+    if not mark or task.data.kind == "countdown" or (_IN_FORM.fullmatch(number) and MARK not in head):
         return text, ()
     return plain_marked_numbers(text, MARK, per_cent=asks_per_cent(task.question))
 
