@@ -30,7 +30,7 @@ _THOUGHT_OR_CALL = re.compile(  # which takes longer to look for
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```[a-z_]*\n(.*)\n```", re.DOTALL)
 _PLACEHOLDER = re.compile(
-    r"<(\w+)>\s*(?:\.{2,}|…|and|or|query|answer|[\[({]\s*your [^<>\n]{0,60}|"
+    r"<(\w+)>\s*(?:\.{2,}|…|and|or|[\[({]\s*your [^<>\n]{0,60}|"
     r"your (?:final |search )?(?:query|answer|question|code|program)(?: here)?)\s*</\1>",
     re.IGNORECASE,
 )

@@ -44,14 +44,15 @@ _ASKS_PER_CENT = re.compile(
 _PLAIN = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _HEADING = re.compile(r"\d{1,2}[.):][ \t]+[^\W\d]")
 _FREE = re.compile(
-    r"""(?<![\w#@.])(?<![0-9][,:/-])  # no part of a name, an id, a date, a time or a longer number
-    (?:(?P<digits>[1-9][0-9]{0,2}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?P<part>\.[0-9]++)?|(?P<rest>\.[0-9]++))
+    r"""(?:(?<![\w#@.])|(?<=\bUSD)|(?<=\bRs\.))(?<![0-9][,:/-])  # no part of a name, an id, a date, a time or a longer number
+    (?:(?P<digits>[1-9][0-9]{0,2}(?:[,\u00a0\u202f][0-9]{3})++(?![0-9])|[0-9]++)(?P<part>\.[0-9]++)?|(?P<rest>\.[0-9]++))
     (?P<unit>[^\W\d_]*+)(?![\w@%]|[-.,:/][0-9]|[ ](?:%|hundred|thousand|million|billion|dozen))""",
     re.VERBOSE | re.IGNORECASE,
 )
 _BOX = re.compile(r"\\fbox\s*+\{|\\(?:boxed|fbox)[ \t]*+([-+−]?[0-9.,/]*[0-9][0-9.,/]*)")
 _PLACE = re.compile(r"^[ \t]*+[0-9]{1,2}[.)](?=[ \t])", re.MULTILINE)  # of an item in a list
 MOST_IN_A_TEXT, MOST_OF_A_LENGTH = 8, 20  # numbers
+DIGITS_OF_AN_ID = 8  # before the point, or more: who lists items by their ids lists no amounts
 
 
 @lru_cache(maxsize=64)
@@ -89,29 +90,36 @@ def is_plain(text: str) -> bool:
 
 
 def numbers_in(text: str, most: int) -> set[str]:
-    """Return the values of the numbers that stand free in a text, signs left out; it stops once there are more than `most`.
+    """Return the values of the numbers that stand free in a text, signs left out, at most `most` + 1 and ids.
 
     Signs are left out: who is given 16.43 back pays -16.43 more.
     """
-    values = set[str]()
+    values, amounts = set[str](), 0
     text = _PLACE.sub("", text) if len(_PLACE.findall(text)) > 1 else text
     for match in _FREE.finditer(text):
         if not _NO_UNIT.match(match["unit"]):
-            values.add(_value("", match["digits"], match["part"] or match["rest"]))
-            if len(values) > most:
+            value = _value("", match["digits"], match["part"] or match["rest"])
+            amounts += value not in values and _is_amount(value)
+            values.add(value)
+            if amounts > most:
                 break
     return values
+
+
+def _is_amount(value: str) -> bool:
+    """Return whether a number is too short for an id."""
+    return len(value.partition(".")[0]) < DIGITS_OF_AN_ID
 
 
 def are_told(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
     """Return for each fact whether a text tells it: numbers by value (none of a text or length with too many), else by words.
 
-    Who tells everything tells nothing: a text with more than MOST_IN_A_TEXT numbers counts for none of them, and no number
+    Who tells everything tells nothing: a text with more than MOST_IN_A_TEXT amounts counts for no number, and no number
     counts where the others tell more than MOST_OF_A_LENGTH with as many digits before the point.
     """
     texts = list(texts)
     lists = [numbers_in(text, MOST_IN_A_TEXT) for text in texts]
-    values = set[str]().union(*(values for values in lists if len(values) <= MOST_IN_A_TEXT))
+    values = set[str]().union(*(values for values in lists if sum(map(_is_amount, values)) <= MOST_IN_A_TEXT))
     lengths = Counter(len(value.partition(".")[0]) for value in values)
 
     def is_told(fact: str) -> bool:

@@ -17,6 +17,7 @@ from agent_envs.envs.tau2.evaluation import Judging, evaluate, expectation_judge
 from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.task_schema import COMPONENTS, ExpectedAction, read_task
 from agent_envs.envs.tau2.tasks import RowSource
+from agent_envs.grading.dressed_numbers import are_told, numbers_in
 from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.judges import Verdict
 from agent_envs.services.recording import CallSite
@@ -355,3 +356,14 @@ def test_the_null_floor():
     source = RowSource("three", Three().task, {"train": ("a", "b", "c")})
     floor = null_policy_score(FIXED, source, "train")
     assert floor == NullPolicyScore(passed=2, tasks=3, unjudged=1) and floor.rate == 2 / 3
+
+
+def test_ids_in_a_message_are_no_amounts_and_forms_of_money_are_read():
+    """Who lists items by their ids tells the total; a list of amounts tells none, with ids among them or not."""
+    ids = " ".join(str(number) for number in range(1234567890, 1234567900))
+    assert are_told(["54.04", "1234567891"], [f"Items {ids} cost $54.04."]) == (True, True)
+    assert are_told(["17"], [f"{ids} {' '.join(map(str, range(10, 20)))}"]) == (False,)
+    for text in ("USD1617", "Rs.1617", "1\u00a0617 USD", "costs 1\u202f617.00"):
+        assert are_told(["1617"], [text]) == (True,)
+    assert are_told(["1617"], ["W1617 XUSD1617 1 617"]) == (False,)
+    assert len(numbers_in(" ".join(map(str, range(10**9, 10**9 + 90_000))), 8)) == 90_000
