@@ -198,7 +198,7 @@ def test_schemas_come_from_signatures_and_docstrings():
 def test_compat_by_name_and_switch_by_switch():
     assert set(vars(Compat.from_name("tau2-1.0.1")).values()) == {True}
     assert set(vars(Compat.from_name("fixed")).values()) == {False}
-    assert len(fields(Compat)) == 6 and Compat() == Compat.from_name("tau2-1.0.1")
+    assert len(fields(Compat)) == 7 and Compat() == Compat.from_name("tau2-1.0.1")
     with pytest.raises(UsageError, match="original"):
         Compat.from_name("original")
 
