@@ -56,7 +56,7 @@ def episodes_to_show(suite: Suite, episodes: Mapping[str, Checked], most: int = 
 
 
 def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTranscript, ...], tuple[str, ...]]:
-    """Return transcripts of some episodes, cached, and a line for each that failed; none without a folder or shipped suite.
+    """Return some episodes' transcripts (cached) and failures' lines; none of private suites; UsageError for a changed folder.
 
     None of a suite that is the board's own, and none of one that was not read from a folder. What was drawn is kept in the
     cache folder, for the same code and submission.
@@ -111,7 +111,7 @@ def _open_submission(entrant: Entrant, suite: Suite, answers: Path | None) -> Di
 
 
 def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
-    """Read rendered transcripts from the cache."""
+    """Read rendered transcripts from a cache file, which must exist."""
     rows = json.loads(place.read_bytes())
     return tuple(
         RenderedTranscript(**row | {"outcome": Cell(**row["outcome"]), "html": Markup(row["html"])}) for row in rows

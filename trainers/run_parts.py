@@ -92,7 +92,7 @@ class RunParts:
         return gym.make(EnvSpec.from_json(self.spec))
 
     def share_episodes(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
-        """Return the environments without the wrappers of `env.wrappers`, each with its share of so many episodes."""
+        """Make each environment without `env.wrappers`; return each with its share of `count` by the mixture's weights."""
         weights = [environment.weight for environment in self.environments.values()]
         parts = zip(self.environments.values(), shares(weights, count, self.seed, 0), strict=True)
         return [(gym.make(EnvSpec.from_json(environment.bare)), part) for environment, part in parts]

@@ -64,7 +64,7 @@ class Trail:
         self.removable += [section for section in other.removable if section not in self.removable]
 
     def evidence(self, whole: Library, removed: set[str]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-        """Return the sections to read and the solver's (query, section), up to a removed one, which is sought in its chapter.
+        """Return the sections before a removed one, and (query, section) of each; last the removed one's (query, its chapter).
 
         A removed section is searched, not found, and looked for in its chapter: its step reads that.
         """
@@ -104,7 +104,7 @@ def trace_rule(law: Law, rule: Rule, facts: CaseFacts) -> Trail:
 
 
 def _base(trail: Trail, rule: Rule, facts: CaseFacts) -> int:
-    """Return the amount before changes, special, amended or as enacted with its references; add what was read to `trail`."""
+    """Return the amount before changes: the holder's own, as amended by `when`, or as enacted; add what was read to `trail`."""
     if facts.holder and facts.holder.special[0] is rule:
         trail.read(facts.holder.id, letter(facts.holder.paragraphs, "special"))
         return facts.holder.special[1]

@@ -18,7 +18,7 @@ WALL_FACTOR, WALL_SECONDS = 3, 10  # the backstop behind the limit of processor 
 
 
 def check_names(**names: str) -> None:
-    """Refuse a style, a sandbox or an equality that is unknown."""
+    """Raise UsageError for an unknown `protocol`, `sandbox`, `equality` or `browse`, each passed by its argument's name."""
     choices = {"protocol": PROTOCOLS, "sandbox": BACKENDS, "equality": EQUALITIES, "browse": BROWSES}
     for argument, name in names.items():
         choice(_OWNER, argument, name, choices[argument])
@@ -69,7 +69,7 @@ def check_retriever(name: str) -> None:
 
 
 def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here: bool) -> str:
-    """Resolve `browse`: "corpus", "web", or "" where it is not offered; UsageError where search or browse find nothing.
+    """Resolve `browse`, auto: "corpus" if it is searched here, else "web"; "" if not offered; UsageError for nothing to open.
 
     Args:
         browse: the argument.

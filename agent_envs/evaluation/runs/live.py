@@ -29,7 +29,7 @@ MOST_REPLIES, MOST_CHARACTERS = 3, 400
 def meet_servers(
     suite: Suite, actor: Policy, prices: RunPrices, tell: Tell | None, needed: Callable[[], bool] = lambda: True
 ) -> None:
-    """Check that every chat model that plays, advises or is an argument answers, if `needed`; EnvFault or UsageError if not.
+    """Check, if `needed`, that each chat model answers (EnvFault, UsageError); set the agent's to tools as text where it must.
 
     Where an environment has native tools and the agent's server leaves them out of its prompts, they are sent as text. That
     takes two calls of a token, and is not asked of a model with a price: its provider takes tools.

@@ -34,7 +34,7 @@ class ChatTurn:
 
 
 def conversation(request: ChatRequest, *, prefill: bool = False) -> list[ChatTurn]:
-    """Return a request's messages: native calls paired with results under new ids; calls or results without pair as text.
+    """Return a request's turns: calls with their results, those without pair as text; last its prefill, begun or asked for.
 
     `prefill`: the request's prefill is the last message, which the model goes on from, and no instruction to it.
     """

@@ -59,7 +59,7 @@ class Compare(PairEnvironment):
     usage = "Tell which of two items has the smaller number; write both, such as A, B."
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Take an operand; the first shows " and"; after the second, return control with ": A < B" (or >, =)."""
+        """Take an operand: the first shows " and", goes on (False); the second shows ": A < B" and gives control back (True)."""
         if not state.keyed:
             return " and", state.press(action), False
         world: Arrangement = state.world
@@ -82,7 +82,7 @@ class Swap(PairEnvironment):
         return [symbol for symbol in super().legal(state) if symbol not in state.keyed]
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Take an operand; after the second, return control with the new order, the two swapped in a new world."""
+        """Take an operand: the first goes on (False); the second swaps the two in a new world and returns control (True)."""
         if not state.keyed:
             return " and", state.press(action), False
         world: Arrangement = state.world
