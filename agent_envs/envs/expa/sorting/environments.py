@@ -59,7 +59,7 @@ class Compare(PairEnvironment):
     usage = "Tell which of two items has the smaller number; write both, such as A, B."
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Take an operand: the first shows " and", goes on (False); the second shows ": A < B" and gives control back (True)."""
+        """Take an operand: the first shows " and" (False: goes on); the second shows ": A < B", and control returns (True)."""
         if not state.keyed:
             return " and", state.press(action), False
         world: Arrangement = state.world
