@@ -129,7 +129,7 @@ class SeededWorlds(SeededSource[TaskT]):
         raise NotImplementedError(f"{type(self).__name__} must write tasks(split, world)")
 
     def build(self, split: str, index: int) -> TaskT:
-        """Return an index's task: indices go over the worlds, then over their items; a world with fewer begins again."""
+        """Return an index's task: n worlds, then their items, then the next n worlds; worlds with fewer items begin again."""
         turn, column = divmod(index, self._worlds[split])
         block, item = divmod(turn, self._each)
         tasks = self.tasks(split, block * self._worlds[split] + column)

@@ -94,7 +94,7 @@ class TagEnv(TurnEnv):
         return episode.task.question
 
     def _call_tool(self, state: TagState, call: Call) -> Outcome:
-        """Carry out a tag's call on the latent state; a refusal, or a tool not in this task, keeps it and is an event, too."""
+        """Carry out a tag's call; a refusal, or a tool not in this task, keeps the latent state, and alone is an event."""
         name = call.calls[0].name
         text = json.loads(call.calls[0].arguments)["text"]
         environment = self._by_name[name]

@@ -78,7 +78,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[ChainProgress]) -> Hint:
-    """Return the next step along the chains: look up, again, unknown or guess after some tries, compare, or answer."""
+    """Return the next step along chains: look up, again; unknown or guess after tries or at the end; compare, or answer."""
     missing = next((way for way in ways if not way.complete), None)
     if missing is None:
         slots = {"question": ways[0].question, "also": ways[-1].question}
@@ -90,7 +90,7 @@ def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[Ch
 
 
 def _next_name(talk: _SearchConversation) -> Hint:
-    """Return the next step without a chain: search each name once, unheard ones first; then told, or start if none was read."""
+    """Return the next step without a chain: each unsearched name, unheard first; told if one was read or at the end; start."""
     fresh = sorted((name for name in talk.names() if not talk.tried(name)), key=talk.mentions)
     if fresh and not talk.last:
         return ("mentioned" if talk.mentions(fresh[0]) else "name"), {"name": fresh[0]}

@@ -76,7 +76,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def _sound_turn(text: str, kind: str) -> bool:
-    """Return whether a turn is a thought, then a `kind` tag, only white space besides; the closing tag may be cut off."""
+    """Return whether a turn is a thought, then a `kind` tag, maybe unclosed; only white space before, what follows ignored."""
     text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
     tags = _TAG.findall(text)
     expected = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
@@ -87,7 +87,7 @@ def _sound_turn(text: str, kind: str) -> bool:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return "abstained" and "wrong" as 1.0 or 0.0; an abstention is not wrong, and without an answer both are 0.0."""
+    """Return "abstained" and "wrong" (an answer, no abstention, no success) as 1.0 or 0.0; without an answer both are 0.0."""
     answer = _answer(trajectory)
     abstained = answer is not None and says_unknown(answer)
     wrong = answer is not None and not abstained and not trajectory.success

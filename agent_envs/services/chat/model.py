@@ -176,7 +176,7 @@ class ScriptedChat:
         self._script = script
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the script's next line (a function's answer to the request); past the list's end, EnvFault."""
+        """Return the line after the request's assistant messages (a function: its answer); past the list's end, EnvFault."""
         if callable(self._script):
             return _as_reply(self._script(request))
         spoken = sum(message["role"] == "assistant" for message in request.messages)

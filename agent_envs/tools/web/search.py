@@ -128,7 +128,7 @@ def _recorded_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
 
 
 def _split(name: str) -> tuple[str, str] | None:
-    """Return an engine and its endpoint, its home without a URL; None for another name, UsageError for a wrong URL."""
+    """Split ENGINE[@URL] into engine and endpoint (its home if no URL); None for another name, UsageError for no good URL."""
     style, at, url = name.partition("@")
     if style not in providers.PROVIDERS:
         return None

@@ -34,7 +34,7 @@ def builtin_domain(name: str, compat: str = "tau2-1.0.1") -> Domain:
 
 
 def domain_over(name: str, databases: Sequence[Database], compat: str, *policies: str) -> Domain:
-    """Return a domain over its databases (see `databases_of`); UsageError for an unknown compat, KeyError for a name."""
+    """Return a domain of databases and policy texts ("" if left out); UsageError for a bad compat, KeyError for a name."""
     makers: dict[str, Callable[..., Domain]] = {
         "retail": retail.retail, "airline": airline.airline, "telecom": telecom.telecom
     }  # fmt: skip

@@ -93,7 +93,7 @@ def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
 
 
 def unmet(action: str, sight: CrafterSight) -> str:
-    """Return the reason for which an action (crafter's name) could do nothing; "" for none known, and for other verbs."""
+    """Return why an action (crafter's name) that did nothing failed; place rules are named unchecked; '' if none is known."""
     verb, _, name = action.partition("_")
     tables, items = rules(), dict(zip(rules().items, sight.items, strict=True))
     if action == "do":
