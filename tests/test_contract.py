@@ -62,6 +62,8 @@ def test_contract_of_variants(env_id):
         episodes = part(4 if arguments.keys() - WORDING else 2, 1)
         report = agent_envs.check_turn_env(env_id, episodes=episodes, hostile=part(200, 50), **arguments)
         meant = {"hidden gold"} if arguments.get("plan") == "oracle" else set()  # such a plan tells it on purpose
+        # A share of words is paid for some of them by its definition, also to who tells all.
+        meant |= {"everything told"} if arguments.get("reward") == "f1" else set()
         assert {check.name for check in report.checks if check.status == "failed"} <= meant, (arguments, report.text())
 
 

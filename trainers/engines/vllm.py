@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -238,11 +238,10 @@ class VLLMEngine:
                 self.prefilled_tokens += len(prompt) - (output.num_cached_tokens or 0)
                 samples[number] = _joined(samples[number], _read_output(output.outputs[0]))
                 texts[number] += output.outputs[0].text
-            rows = [
-                number for number in rows
-                if samples[number].finish == "stop" and prefixes[number].is_thinking(texts[number])
-                and len(samples[number].ids) < limits[number]
-            ]  # fmt: skip
+            thinking = [n for n in rows if samples[n].finish == "stop" and prefixes[n].is_thinking(texts[n])]
+            for number in thinking:
+                samples[number] = replace(samples[number], finish="length")
+            rows = [number for number in thinking if len(samples[number].ids) < limits[number]]
         return samples
 
     def sync(self, model: PreTrainedModel) -> float:

@@ -32,7 +32,7 @@ def freely(moment):
 @pytest.mark.parametrize(
     "domain, found",
     [
-        ("Retail", part([19, 9, 0], [8, 5, 0])),
+        ("Retail", part([19, 8, 0], [8, 5, 0])),
         ("Airline", part([18, 5, 0], [9, 4, 0])),
         ("Telecom", part([21, 18, 0], [12, 10, 0])),
     ],
