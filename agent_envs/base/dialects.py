@@ -199,6 +199,7 @@ def _without_xml(text: str, tools: Iterable[Mapping[str, Any]]) -> tuple[str, li
     events = list[str]()
 
     def rewritten(match: re.Match[str]) -> str:
+        """Return a call as tagged JSON, and note an event; a match that is too long, one too many or no call as it stands."""
         if (
             len(match[0]) > MAX_CALL_CHARACTERS
             or len(events) >= MAX_CALLS

@@ -65,9 +65,8 @@ class TurnForm:
 
     def teach(self, episode: Episode, reason: str) -> str:
         """Return the words for a turn without an action: what was wrong, a turn of the right form, and the task again."""
-        form = self.example_turn.removeprefix("<tool_call>\n").removesuffix(
-            "\n</tool_call>"
-        )  # a native call is no text
+        # A native call is no text.
+        form = self.example_turn.removeprefix("<tool_call>\n").removesuffix("\n</tool_call>")
         example = f"A turn of the right form, for another task:\n{form}" if form else ""
         return "\n".join(filter(None, (f"Your turn held no action: {reason}.", example, self.restate(episode))))
 

@@ -79,6 +79,7 @@ def plain_number(text: str, *, per_cent: bool = False) -> str | None:
 
 
 def _value(sign: str, digits: str | None, decimals: str | None) -> str:
+    """Return a number as text: no separators, no leading zeros, no trailing decimal zeros, `-0` as `0`."""
     whole = re.sub(r"\D", "", digits or "0").lstrip("0") or "0"
     part = (decimals or "").rstrip("0").rstrip(".")
     return f"{'-' if sign in ('-', '−') and (whole != '0' or part) else ''}{whole}{part}"
@@ -137,6 +138,7 @@ def plain_boxes(text: str) -> tuple[str, tuple[str, ...]]:
     events = list[str]()
 
     def plain(match: re.Match[str]) -> str:
+        """Return the match as a box, or as the opening of one where a brace stands; note an event."""
         events.append(f"tolerated: {match[0]!r} was read as a box")
         return f"\\boxed{{{match[1].rstrip('.,')}}}" if match[1] else "\\boxed{"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_envs.base.dialects import (
+    TOLERATED,
     action_name,
     before_run_on,
     canonical_calls,
@@ -148,7 +149,7 @@ def test_thoughts_are_taken_out(text, outside, is_open):
 @pytest.mark.parametrize(
     "part",
     [
-        "#### 1\\n",
+        "#### 1\n",
         "<think>",
         "</think>",
         "<think>a</think>b",
@@ -162,31 +163,32 @@ def test_thoughts_are_taken_out(text, outside, is_open):
         "<parameter=a>",
         "<tool_call>  ",
         "<function=a></function>",
-        "\\n ##",
-        "\\nquestion ",
-        "\\\\boxed ",
-        "\\\\fbox{",
+        "\n ##",
+        "\nquestion ",
+        "\\boxed ",
+        "\\fbox{",
         "1,",
         "1,111",
         "$ ",
         "1.",
-        "\\n 1. ",
+        "\n 1. ",
         '\\"',
     ],
 )
 def test_readers_return_on_long_hostile_texts(part):
     """Each returns, on parts that invite backtracking, in 400,000 characters; a quadratic one would take minutes."""
     text = part * (400_000 // len(part))
-    outside_thoughts(text)
-    canonical_calls(text)
-    canonical_calls(text, SCHEMAS)
-    before_run_on(text, lambda text: "####")
-    plain_boxes(text)
-    are_told(["61", "blue"], [text])
-    canonical_calls(f"<tool_call>{text[:90_000]}")
-    plain_marked_numbers(text, "####")
-    without_placeholders(text, ["a"])
-    action_name(text, ["go"])
+    for calls in (text, f"<tool_call>{text[:90_000]}"):
+        canonical, events = canonical_calls(calls)
+        assert canonical == calls or (events and "<function=" in part), (
+            "calls in XML may be calls, and nothing else here"
+        )
+    assert all(event.startswith(TOLERATED) for event in canonical_calls(text, SCHEMAS)[1])
+    assert text.startswith(before_run_on(text, lambda text: "####")[0])
+    assert len(outside_thoughts(text)[0]) <= len(text) and len(without_placeholders(text, ["a"])) <= len(text)
+    assert are_told(["61", "blue"], [text]) == (False, False) and action_name(text, ["go"]) is None
+    for _, events in (plain_boxes(text), plain_marked_numbers(text, "####")):
+        assert all(event.startswith(TOLERATED) for event in events)
 
 
 XML = (

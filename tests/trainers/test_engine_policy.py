@@ -139,10 +139,8 @@ def test_the_limit_of_a_turn_counts_what_was_kept_and_forced(kept):
     assert all(len(turn.token_ids) <= 12 for turn in result.trajectory.turns[1:])
 
 
-def test_a_stop_text_ends_a_turn_after_a_lead():
-    """The model is made to write the closing tag alone, behind a query that was kept."""
-    forks, model, chat, played = searching()
-    ids = tuple(chat.codec.encode("<search> film </search>"))
+def first_turn_closed(forks, model, played, ids):
+    """Return the first turn of an episode whose model can write the last of these ids alone, behind the others."""
 
     def closing(module, inputs, output):
         output.logits[..., ids[-1]] = 1e4
@@ -151,7 +149,15 @@ def test_a_stop_text_ends_a_turn_after_a_lead():
     hook = model.register_forward_hook(closing)
     result, _ = again(forks, next(iter(played)), 1, ForcedPrefix(ids[:-1], (0.0,) * (len(ids) - 1)))
     hook.remove()
-    assert result.trajectory.turns[0].action == chat.decode(ids) and result.trajectory.turns[0].token_ids == ids
+    return result.trajectory.turns[0]
+
+
+def test_a_stop_text_ends_a_turn_after_a_lead():
+    """The model is made to write the closing tag alone, behind a query that was kept."""
+    forks, model, chat, played = searching()
+    ids = tuple(chat.codec.encode("<search> film </search>"))
+    turn = first_turn_closed(forks, model, played, ids)
+    assert turn.action == chat.decode(ids) and turn.token_ids == ids
 
 
 @pytest.mark.parametrize("thoughts", ["skip", "count"])
@@ -160,16 +166,8 @@ def test_a_stop_text_inside_a_thought_ends_a_turn_only_where_thoughts_count(thou
         spec_json(gym.make("agent_envs:agent_envs/SearchQA-v0", **ARGUMENTS, thoughts=thoughts))
     )
     ids = tuple(chat.codec.encode("<think> <search> film </search>"))
-
-    def closing(module, inputs, output):
-        output.logits[..., ids[-1]] = 1e4
-        return output
-
-    hook = model.register_forward_hook(closing)
-    result, _ = again(forks, next(iter(played)), 1, ForcedPrefix(ids[:-1], (0.0,) * (len(ids) - 1)))
-    hook.remove()
-    text = result.trajectory.turns[0].action
-    assert text.startswith("<think>") and (text.count("</search>") == 1) == (thoughts == "count")
+    turn = first_turn_closed(forks, model, played, ids)
+    assert turn.action.startswith("<think>") and (turn.action.count("</search>") == 1) == (thoughts == "count")
 
 
 def test_a_prefilled_turn_is_gone_on_with():

@@ -101,6 +101,7 @@ class SignsOfLife:
                 yield planned, result
 
     def _show(self, result: EpisodeResult) -> None:
+        """Tell an episode's replies without a valid action, escaped and cut, until three of the run were told."""
         for turn in result.trajectory.turns:
             if self._tell is None or self._replies == MOST_REPLIES:
                 return
