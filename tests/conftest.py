@@ -18,8 +18,10 @@ from hypothesis import HealthCheck, settings
 from tests import ROOT, environment, needs
 from tests.examples import FULL, part
 
-# Machines are shared: no test fails for the time that an example took, or that its making did.
-settings.register_profile("thorough", max_examples=FULL, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Machines are shared: no test fails for the time that an example took, or that its making did. A suite plays the same examples
+# at each run, so that it fails for what a change did; the third profile, --hypothesis-profile explore, draws new ones.
+settings.register_profile("explore", max_examples=FULL, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("explore"), derandomize=True)
 settings.register_profile("part", settings.get_profile("thorough"), max_examples=FULL // 4)
 settings.load_profile("part")  # make test-heavy names the other one
 

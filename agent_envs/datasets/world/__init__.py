@@ -51,9 +51,9 @@ class WorldConfig:
             organisations that bear the name of a city where they are not.
         paraphrase: several wordings for everything, the questions' unlike the passages'; False: one for each.
         unanswerable: share of the questions whose last fact no passage states, 0 to 1.
-        questions_per_world: how many questions to draw, 1 to 512. From 150 passages on there are always 128, unless more
-            than a tenth of them are to be unanswerable: a third of the entities, and at most 80, hide one fact each.
-            Other worlds can hold fewer questions, but never none.
+        questions_per_world: how many questions to draw, 1 to 512. From 150 passages on there are 128 that can be answered.
+            Of unanswerable ones there can be fewer than are wanted: a third of the entities, and at most 80, hide one fact
+            each, and few chains of four hops end there. Other worlds can hold fewer questions, but never none.
         vocabulary: "open" or "closed".
         short: passages of one or two facts (8 to 20 words) instead of one for each entity (30 to 80 words).
     """
