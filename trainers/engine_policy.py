@@ -260,10 +260,14 @@ class EnginePolicy:
             entropies=(*zeros, *(0.0,) * len(forced.ids), *turn.entropies),
             usage={"input": len(turn.prefix.ids), "output": len(turn.ids)},
             sampled=(*(False,) * len(turn.prefill_ids), *trained) if turn.prefill_ids or not all(trained) else (),
-            finish_reason=(turn.reason or f"{CONTEXT_FULL} {len(turn.prefix.ids)}/{self._max_context}")
-            if self.gives_reasons
-            else "",
+            **(self._ending(turn) if self.gives_reasons else {}),
         )
+
+    def _ending(self, turn: "_Turn") -> dict[str, str]:
+        """Return the finish reason and the outcome of a turn's reply; without any room the context was full."""
+        if not turn.reason:
+            return {"finish_reason": f"{CONTEXT_FULL} {len(turn.prefix.ids)}/{self._max_context}", "outcome": "full"}
+        return {"finish_reason": turn.reason, "outcome": "cut" if turn.reason == "length" else "acted"}
 
 
 @dataclass

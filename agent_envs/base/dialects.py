@@ -19,6 +19,7 @@ from agent_envs.base.serialization import canonical_json
 THOUGHTS = ("skip", "count")  # whether text inside a thought may act
 TOLERATED = "tolerated:"  # how the event of a rewriting begins
 NOT_CLOSED = "the thought was not closed"
+CUT_SHORT = "the reply was cut at its limit before the action was closed"
 MAX_CALLS = 64  # in one text
 # Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK]; and JSON calls.
 _TAG = r"<(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{0,9}>"
@@ -54,6 +55,8 @@ _SENTENCE = re.compile(
     r"\W*(?:not|no|nothing|never|is|are|was|were|would|could|should|will|can|cannot|may|might|has|had|does|did|i|you|we|it is|"
     r"to you|now (?:i|we|you)|away|\w+n['’]t|won['’]t)\b",
 )
+_OPEN_NUMBER = re.compile(r"\W*+\d[\d.,/]*+\w*+\Z")
+_LAST_WORD = re.compile(r"(?<!\w)\w++\Z")
 _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
 
 
@@ -149,6 +152,28 @@ def before_run_on(text: str, action: Callable[[str], str]) -> tuple[str, tuple[s
     if again is None:
         return text, ()
     return text[: again.start()], (f"{TOLERATED} the reply ran on: {again[0].strip()!r}",)
+
+
+def without_open_action(text: str, tags: Iterable[str], mark: str = "", line: int = -1) -> str:
+    """Return a reply that its limit cut, less an action at its end that might go on; unchanged where all it has is closed.
+
+    A call in XML leaves the opening tag of a call, so that what was said before it is no speech.
+
+    Args:
+        text: the reply, less its thoughts.
+        tags: names of the tags that act.
+        mark: what stands before an answer that ends where its line does.
+        line: where an action begins that ends where its line does, -1 for none; its last word may be half.
+    """
+    for opening, closing in (*((f"<{tag}>", f"</{tag}>") for tag in tags), ("<function=", "</function>")):
+        start = text.find(opening, text.rfind(closing) + 1)
+        if start >= 0:
+            text = text[:start] + (_OPENING if opening == "<function=" else "")
+    for sign in filter(None, (mark, "\\boxed", "\\fbox")):
+        start = text.rfind(sign)
+        if start >= 0 and _OPEN_NUMBER.match(text, start + len(sign)):
+            text = text[:start]
+    return text if line < 0 or "\n" in text[line:].lstrip() else text[:line] + _LAST_WORD.sub("", text[line:])
 
 
 def may_be_call(body: str, tools: Iterable[str]) -> bool:

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 
 from agent_envs.base.type_checks import misfit
 
-# Fields that are stored only where they hold something: they came later, and what was stored before stays as it is.
-LATER_FIELDS = frozenset({"finish_reason"})
+# Fields that are stored only where they differ from their defaults: they came later, and what was stored before stays as it is.
+LATER_FIELDS = frozenset({"finish_reason", "outcome", "opaque"})
 _TYPES: dict[str, type] = {}
 _STORED_TEXTS: dict[int, tuple[weakref.ref[Any], bytes, bytes]] = {}
 _SAFE_INTEGER = 2**53
@@ -101,7 +101,8 @@ def encode_state(value: Any) -> Any:
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
     if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
-        names = [name for name in _field_defaults(kind) if name not in LATER_FIELDS or getattr(value, name)]
+        defaults = _field_defaults(kind).items()
+        names = [name for name, default in defaults if name not in LATER_FIELDS or getattr(value, name) != default]
         fields = {name: encode_state(getattr(value, name)) for name in names}
         return {"$type": kind.__name__, **fields}
     if isinstance(value, bool | str | float):

@@ -6,7 +6,7 @@ the turns before the fork and nothing else: nodes merge by id, never by equal te
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby
@@ -15,16 +15,17 @@ from typing import Any, Protocol
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, ToolResult
-from agent_envs.base.protocol import Parsed
+from agent_envs.base.protocol import Malformed, Parsed
 from agent_envs.base.serialization import decode_state, digest, encode_state, lean_state, state_type
 
 SCHEMA = "agent-envs/trajectory@1"
 LEAN_SCHEMA = "agent-envs/trajectory@2"
 MOST_CHARACTERS = 16_000_000  # characters of an episode with references: a small file fills no page
-CUT = frozenset({"length", "max_tokens", "model_context_window_exceeded"})  # finish reasons of replies that a limit cut
-CONTEXT_FULL = (
-    "context_full"  # begins the finish reason of a turn that no reply came for; "PROMPT/CONTEXT" in tokens follows
-)
+# What became of a model's turn. `cut`: a limit on its tokens cut the reply, `refused`: the model, or a filter, would not reply,
+# `full`: the context was full and no reply came. The last two end the episode.
+OUTCOMES = ("acted", "cut", "refused", "full")
+MOST_EQUAL = 20  # turns of a chat model in a row, all equal and without an action, that end its episode
+CONTEXT_FULL = "context_full"  # begins the finish reason of a turn that was `full`; "PROMPT/CONTEXT" in tokens follows
 LONG = 40  # characters from which on a text is stored once and referred to
 
 
@@ -101,6 +102,8 @@ class Turn:
         context: `append`: the observation grows the conversation; `replace`: it is the whole context from here on.
         token_ids, logprobs, entropies, sampled: of the turn, where an engine gave them; `sampled` marks the policy's.
         finish_reason: why the policy's reply ended, in the words of its service or engine; "" where it does not say.
+        outcome: one of `OUTCOMES`.
+        opaque: what a chat model's service wants back with this turn, as JSON; only the policy's own next requests hold it.
     """
 
     index: int
@@ -120,6 +123,8 @@ class Turn:
     entropies: tuple[float, ...] = ()
     sampled: tuple[bool, ...] = ()
     finish_reason: str = ""
+    outcome: str = "acted"
+    opaque: str = ""
 
     @property
     def node(self) -> str:
@@ -198,6 +203,21 @@ class Trajectory:
         if texts and sum(map(len, _message_texts(value))) > MOST_CHARACTERS:
             raise UsageError(f"trajectory row's references come to more than {MOST_CHARACTERS:,} characters")
         return value
+
+
+def equal_malformed(turns: Sequence[Turn]) -> int:
+    """Count the last turns in a row that are all equal and hold no action, up to `MOST_EQUAL`."""
+    count = 0
+    for turn in reversed(turns[-MOST_EQUAL:]):
+        if not isinstance(turn.parsed, Malformed) or turn.action != turns[-1].action:
+            break
+        count += 1
+    return count
+
+
+def ends_by_agent(turns: Sequence[Turn]) -> bool:
+    """Return whether the last turn ends an episode by a limit of the agent's own, which counts 0 whatever it has earned."""
+    return turns[-1].outcome in ("refused", "full") or equal_malformed(turns) == MOST_EQUAL
 
 
 def _message_texts(trajectory: Trajectory) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_envs.base.arguments import choice, flag, whole_number
 from agent_envs.base.dialects import (
+    CUT_SHORT,
     NOT_CLOSED,
     THOUGHTS,
     TOLERATED,
@@ -14,6 +15,7 @@ from agent_envs.base.dialects import (
     canonical_calls,
     has_placeholder,
     outside_thoughts,
+    without_open_action,
     without_placeholders,
 )
 from agent_envs.base.messages import Message
@@ -34,6 +36,7 @@ class TurnForm:
     example_turn = ""  # a turn of the right form, for who wrote none
     outside_arguments: tuple[str, ...] = ("tasks",)  # that worked turns do without: other tasks, outside services
     thoughts, strict = THOUGHTS[0], False  # how turns are read
+    reply_cut = False  # whether a limit cut the reply that is stepped next: who plays says so before each step
 
     def take_form(self, examples: int, thoughts: str, strict: bool) -> None:
         """Set the arguments that every id has: worked turns in a prompt, and how turns are read; UsageError out of range.
@@ -88,16 +91,29 @@ class TurnForm:
         skips = self.thoughts == "skip" and ("<" in action or "THINK]" in action)
         text, is_open = outside_thoughts(action) if skips else (action, False)
         events: tuple[str, ...] = ()
+        closed = self._without_open_action(text) if self.reply_cut else text
+        fault = NOT_CLOSED if is_open else "" if closed == text else CUT_SHORT
+        text = closed
         if not self.strict:
             text, cut = before_run_on(text, self._action_pattern)
             text, events = self._tolerate(episode, text)
             events = cut + events
         outcome = self._advance(episode, text)
-        if is_open and isinstance(outcome.parsed, Malformed):
-            outcome = _not_closed(outcome, outcome.parsed.reason)
+        if fault and isinstance(outcome.parsed, Malformed):
+            outcome = _with_reason(outcome, outcome.parsed.reason, fault)
         if events:
             outcome.events = events + outcome.events
         return outcome
+
+    def _without_open_action(self, text: str) -> str:
+        """Return a reply that its limit cut, less an action at its end that might go on."""
+        written, (opening, closing) = self.written, self.answer_tags
+        if isinstance(written, LabelProtocol):
+            return without_open_action(
+                text, (), line=max(written.places(text), default=-1 - len(written.label)) + len(written.label)
+            )
+        tags = (*(written.tools if written else ()), *([opening[1:-1]] if closing else []))
+        return without_open_action(text, tags, written.mark if isinstance(written, MarkedAnswerProtocol) else "")
 
     def _action_pattern(self, text: str) -> str:
         """Return the pattern of an action behind which a reply may run on: none of tags, the first of which counts."""
@@ -123,10 +139,10 @@ class TurnForm:
         raise NotImplementedError(f"{type(self).__name__} must override _advance(episode, action)")
 
 
-def _not_closed(outcome: Outcome, reason: str) -> Outcome:
-    """Put the open thought for the missing action in an outcome's parsed, first observation and events; return it, changed."""
+def _with_reason(outcome: Outcome, reason: str, better: str) -> Outcome:
+    """Put a better reason for a missing action in an outcome's parsed, first observation and events; return it, changed."""
     first, *others = outcome.observation or (Message("user", f"Your turn held no action: {reason}.", "environment"),)
-    outcome.parsed = Malformed(NOT_CLOSED)
-    outcome.observation = (replace(first, content=first.content.replace(reason, NOT_CLOSED)), *others)
-    outcome.events = tuple(event.replace(reason, NOT_CLOSED) for event in outcome.events)
+    outcome.parsed = Malformed(better)
+    outcome.observation = (replace(first, content=first.content.replace(reason, better)), *others)
+    outcome.events = tuple(event.replace(reason, better) for event in outcome.events)
     return outcome

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 
 from agent_envs.base.dialects import outside_thoughts
+from agent_envs.base.terminal import escaped
 from agent_envs.rollout.policy import MOST_REASON, Reply, Request
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.chat.model import MAX_TOKENS
@@ -85,4 +86,8 @@ class ChatPolicy:
             usage.update(reply.usage)  # a stop string inside a thought ends nothing: the model goes on from it
             reply = ask(self._port, replace(chat_request, prefill=reply.text), site)
         usage.update(reply.usage)
-        return Reply(reply.canonical, usage=dict(usage), finish_reason=reply.stop_reason[:MOST_REASON])
+        reason = ": ".join(filter(None, (reply.stop_reason, reply.refusal)))
+        return Reply(
+            reply.canonical, usage=dict(usage), finish_reason=escaped(reason, MOST_REASON)[:MOST_REASON],
+            outcome=reply.outcome or "acted", opaque=reply.opaque,
+        )  # fmt: skip

@@ -1,6 +1,7 @@
 """One episode is walked turn by turn, played by a policy, replayed from its record, or solved by the built-in solver."""
 
 import copy
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,12 +9,12 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import ReplayMismatch, Unsolvable, UsageError
-from agent_envs.base.protocol import Say
+from agent_envs.base.protocol import Malformed, Say
 from agent_envs.base.serialization import digest
 from agent_envs.core.env import core_of, shown_messages, turn_wrappers, wrapper_usage
 from agent_envs.core.episode import border_notes
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
-from agent_envs.core.trajectory import CONTEXT_FULL, Header, Task, Trajectory, Turn
+from agent_envs.core.trajectory import MOST_EQUAL, Header, Task, Trajectory, Turn, ends_by_agent, equal_malformed
 from agent_envs.rollout.policy import (
     CompanionPolicy,
     Context,
@@ -159,18 +160,31 @@ class EpisodeWalk:
         self._check_running("take()")
         if not isinstance(reply, Reply):
             raise UsageError(f"{self.header.env_id}: take() was given a {type(reply).__name__}; give Reply(action)")
+        self._core.reply_cut = reply.outcome == "cut"
         step = self.env.step(reply.action)
         turn, info = record_turn(self.env, step, reply), step[4]
         self.turns.append(turn)
+        if "calls" in reply.usage and isinstance(turn.parsed, Malformed):
+            turn = self._end_if_stuck(turn)
         self.over, self._info = turn.terminated or turn.truncated, info
         if info["context"] == "replace":
             self._context = Context(info["messages"], joined=self._expanded)
         else:
-            self._context.extend(
-                [{"role": "assistant", "content": _policy_text(turn, self._expanded)}, *info["messages"]]
-            )
+            opaque = {"opaque": reply.opaque} if reply.opaque else {}
+            message = {"role": "assistant", "content": _policy_text(turn, self._expanded), **opaque}
+            self._context.extend([message, *info["messages"]])
         for name, count in reply.usage.items():
             self._usage[name] = self._usage.get(name, 0) + count
+        return turn
+
+    def _end_if_stuck(self, turn: Turn) -> Turn:
+        """Return the newest turn, truncated where a model called again and again has written the same without an action."""
+        count = equal_malformed(self.turns)
+        if count == MOST_EQUAL // 2:
+            what = f"{count} equal turns without an action in a row, {str(turn.action)[:80]!r}"
+            warnings.warn(f"{self.header.env_id}: {what}; the episode ends at {MOST_EQUAL}", stacklevel=3)
+        if count == MOST_EQUAL and not turn.terminated:
+            turn = self.turns[-1] = replace(turn, truncated=True)
         return turn
 
     def result(self) -> EpisodeResult:
@@ -267,22 +281,23 @@ def turn_seed(name: str, turn: int) -> int:
 
 
 def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | None = None) -> Turn:
-    """Return the turn that a step just took, as wrappers showed it, with the reply's tokens; a full context truncates it.
+    """Return the turn that a step just took, as wrappers showed it, with the reply's tokens; a refusal or full context ends it.
 
     Args:
         env: the stack that was stepped; wrappers may have changed what was shown or where the episode ended.
         step: what `env.step(...)` returned.
-        reply: tokens, logprobs, entropies and finish reason of the policy, where there are any.
+        reply: tokens, logprobs, entropies, outcome and its like of the policy, where there are any.
     """
     _, reward, terminated, truncated, info = step
     core = core_of(env)
     reply = reply or Reply("")
-    truncated = truncated or (reply.finish_reason.startswith(CONTEXT_FULL) and not terminated)
+    truncated = truncated or (reply.outcome in ("refused", "full") and not terminated)
     return replace(
         core.episode.turns[-1], observation=shown_messages(env, info), reward=float(reward),
         terms=tuple(info["reward_terms"].items()), terminated=terminated, truncated=truncated,
         events=tuple(info["events"]), context=info["context"], token_ids=reply.token_ids, logprobs=reply.logprobs,
         entropies=reply.entropies, sampled=reply.sampled, finish_reason=reply.finish_reason,
+        outcome=reply.outcome, opaque=reply.opaque,
     )  # fmt: skip
 
 
@@ -304,9 +319,12 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     for old in trajectory.turns:
         if turns and (turns[-1].terminated or turns[-1].truncated):
             raise ReplayMismatch(f"turn {old.index}: the episode ended before it, in turn {turns[-1].index}")
+        core.reply_cut = old.outcome == "cut"
         step = env.step(old.action)
-        new, info = record_turn(env, step, Reply("", finish_reason=old.finish_reason)), step[4]
+        new, info = record_turn(env, step, Reply("", finish_reason=old.finish_reason, outcome=old.outcome)), step[4]
         new = replace(new, events=border_notes(old.events) + new.events)
+        if old.truncated and not new.terminated and ends_by_agent([*turns, new]):
+            new = replace(new, truncated=True)
         for name in _REPLAYED:
             _check_equal(f"turn {old.index}", name, getattr(old, name), getattr(new, name))
         turns.append(new)

@@ -19,7 +19,7 @@ from agent_envs.base.errors import ContextFull, UsageError
 from agent_envs.base.messages import FEEDBACK_MARK
 from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.core.registry import companion
-from agent_envs.core.trajectory import CONTEXT_FULL
+from agent_envs.core.trajectory import CONTEXT_FULL, OUTCOMES
 
 Row = dict[str, Any]
 
@@ -142,7 +142,7 @@ class Reply:
     """A policy's turn: a text or an expanded action, with tokens where an engine knows them.
 
     `sampled` says which of the tokens the policy drew, where some were given (a prefill); empty for all of them.
-    `finish_reason` is why the reply ended, as `Turn.finish_reason`.
+    `finish_reason`, `outcome` and `opaque` are those of a `Turn`.
     """
 
     action: str | int
@@ -152,6 +152,8 @@ class Reply:
     usage: dict[str, int] = field(default_factory=dict)
     sampled: tuple[bool, ...] = ()
     finish_reason: str = ""
+    outcome: str = "acted"
+    opaque: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ def replies_of(policy: Policy, requests: Sequence[Request]) -> list[Reply]:
         if len(requests) > 1:  # of whom is not known
             raise
         reason = f"{CONTEXT_FULL} {full.prompt_tokens}/{full.context_tokens}"
-        return [Reply("", usage=full.usage, finish_reason=reason)]
+        return [Reply("", usage=full.usage, finish_reason=reason, outcome="full")]
 
 
 def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
@@ -235,6 +237,8 @@ def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
             raise UsageError(f"agent {name}: sampled has one entry for each of token_ids, or none at all")
         if not isinstance(reply.finish_reason, str) or len(reply.finish_reason) > MOST_REASON:
             raise UsageError(f"agent {name}: finish_reason is a text of at most {MOST_REASON} characters")
+        if reply.outcome not in OUTCOMES or not isinstance(reply.opaque, str):
+            raise UsageError(f"agent {name}: outcome is one of {', '.join(OUTCOMES)}, and opaque a text")
         usage = reply.usage
         if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
             raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")

@@ -78,7 +78,10 @@ def configs(draw: st.DrawFn) -> WorldConfig:
 def test_most_worlds_hold_the_unanswerable_questions_that_are_wanted() -> None:
     counts = [
         sum(question.kind == "unanswerable" for question in build_world(config, "train", index).questions)
-        for config in (WorldConfig(unanswerable=0.1), WorldConfig(unanswerable=0.1, hops=(4,), passages=170, short=True))
+        for config in (
+            WorldConfig(unanswerable=0.1),
+            WorldConfig(unanswerable=0.1, hops=(4,), passages=170, short=True),
+        )
         for index in range(6)
     ]
     assert counts[:6] == [13] * 6 and 13 in counts[6:] and max(counts) == 13

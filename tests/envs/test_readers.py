@@ -9,11 +9,12 @@ from agent_envs.grading.text_answers import token_f1
 BOXES = {"protocol": "json", "tools": ["search"]}
 
 
-def play(env_id, text, **arguments):
-    """Play one turn, in which GOLD stands for the gold answer; return the success, the parsed turn and the events."""
+def play(env_id, text, cut=False, **arguments):
+    """Play one turn, in which GOLD stands for the gold answer, cut by a limit or not; return the success, the parsed turn and the events."""
     env = gym.make(f"agent_envs/{env_id}-v0", **arguments)
     env.reset(seed=0, options={"task": 0, "split": "test"})
     gold = (*env.unwrapped.episode.task.gold, "")[0]
+    env.unwrapped.reply_cut = cut
     *_, info = env.step(text.replace("GOLD", gold))
     events = [event for event in info["events"] if event.startswith("tolerated:")]
     return bool(info.get("success")), env.unwrapped.episode.turns[-1].parsed, events
@@ -75,6 +76,44 @@ def test_data_is_speech_unless_its_name_is_a_tool(strict):
     assert isinstance(
         play("SearchQA", '{"name": "Sofia", "city": "Rome"}', protocol="json", strict=strict)[1], Malformed
     )
+
+
+CUT = [
+    ("SearchQA", "<answer>GOLD", {}),
+    ("SearchQA", "<search>who", {}),
+    ("LegalSearch", "Let me see. <answer>5 [sources:", {}),
+    ("ToolReasoning", "<answer>GOLD", {}),
+    ("ToolReasoning", "<answer>GOLD", BOXES),
+    ("ToolReasoning", "\\boxed GOLD", BOXES),
+    ("Arithmetic", "#### GOLD", {}),
+    ("Arithmetic", "<calculator>1+", {}),
+    ("Sort", "<answer>GOLD", {}),
+    ("BabyAI", "ACTION: go forward", {}),
+    ("Tau2Retail", "I look. <function=find_user_id_by_email><parameter=email>a", {}),
+    ("Tau2Retail", '<tool_call>\n{"name": "find_user', {}),
+]
+
+
+@pytest.mark.parametrize(("env_id", "text", "arguments"), CUT)
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_action_that_was_cut_before_it_was_closed_is_none(env_id, text, arguments, strict):
+    success, parsed, _ = play(env_id, text, cut=True, strict=strict, **arguments)
+    assert not success and isinstance(parsed, Malformed)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "text", "kind"),
+    [
+        ("SearchQA", "<search>who</search> and then I <answer>Mo", Call),
+        ("Arithmetic", "#### GOLD is what comes ou", Answer),
+        ("BabyAI", "ACTION: pick up the yel", Say),
+        ("BabyAI", "ACTION: go forward\nNow I", Say),
+        ("Tau2Retail", "Good morning, may I have your na", Say),
+        ("Tau2Retail", '<tool_call>\n{"name": "find", "arguments": {}}', Call),
+    ],
+)
+def test_what_was_closed_before_the_cut_acts(env_id, text, kind):
+    assert isinstance(play(env_id, text, cut=True)[1], kind)
 
 
 def test_a_game_takes_the_action_before_the_reply_runs_on():

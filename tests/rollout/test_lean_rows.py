@@ -22,7 +22,7 @@ DEFAULTS = {
     "Trajectory": {"task": None, "success": False},
     "Turn": {"results": (), "reward": 0.0, "terms": (), "terminated": False, "truncated": False, "events": (),
              "context": "append", "token_ids": (), "logprobs": (), "entropies": (), "sampled": (),
-             "finish_reason": ""},
+             "finish_reason": "", "outcome": "acted", "opaque": ""},
 }  # fmt: skip
 TEXT = "a passage that is longer than forty characters, shown and returned"
 

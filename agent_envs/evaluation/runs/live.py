@@ -9,7 +9,6 @@ from typing import Any
 
 from agent_envs.base.terminal import escaped
 from agent_envs.core.env import core_of
-from agent_envs.core.trajectory import CONTEXT_FULL
 from agent_envs.evaluation.runs.measures import valid_turn
 from agent_envs.evaluation.runs.run_folder import RunPrices
 from agent_envs.evaluation.suites.plan import entry_env
@@ -105,7 +104,7 @@ class SignsOfLife:
         for turn in result.trajectory.turns:
             if self._tell is None or self._replies == MOST_REPLIES:
                 return
-            if valid_turn(turn) or not isinstance(turn.action, str) or turn.finish_reason.startswith(CONTEXT_FULL):
+            if valid_turn(turn) or not isinstance(turn.action, str) or turn.outcome in ("refused", "full"):
                 continue
             self._replies += 1
             reason, text = (escaped(part, MOST_CHARACTERS) for part in (turn.finish_reason, turn.action))

@@ -29,7 +29,7 @@ from agent_envs.base.serialization import sha256_file
 from agent_envs.base.type_checks import misfit
 from agent_envs.core.env import core_of
 from agent_envs.core.registry import companion_of, env_ids, full_id
-from agent_envs.core.trajectory import CONTEXT_FULL, CUT, Task, Trajectory, Turn
+from agent_envs.core.trajectory import CONTEXT_FULL, Task, Trajectory, Turn
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -43,6 +43,7 @@ FAILURES = {
     "fault": "an outside service failed for good",
     "budget": "the cost limit was reached",
     "missing": "it was not played",
+    "refused": "the model, or a filter of its service, would not reply: a limit of the agent's, which counts 0",
     "context full": "a prompt was longer than the model's context: a limit of the agent's, which counts 0",
 }
 UNPLAYED = ("fault", "budget", "missing")
@@ -101,7 +102,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
         outcome=outcome_of(result, success), success=success, total_reward=trajectory.total_reward, turns=len(turns),
         valid=sum(map(valid_turn, turns)), calls=tool_calls(turns).total(), prose=sum(map(_prose, turns)),
         usage=result.usage, seconds=result.seconds, agent_seconds=result.agent_seconds, attempts=len(result.attempts),
-        fault=result.fault, replies=replies, metrics={"cut_replies": float(replies["cut"])} if "cut" in replies else {},
+        fault=result.fault, replies=replies, metrics=_reply_metrics(replies),
     )  # fmt: skip
 
 
@@ -109,17 +110,25 @@ def reply_counts(turns: Sequence[Turn]) -> dict[str, int]:
     """Count the replies with a finish reason, and a full context, by kind; {} where no turn has a reason.
 
     `all` of them; `cut` by a limit on their tokens, `cut_invalid` those of them without a valid action and `thought` those that
-    came to no text beside thoughts; `full` where the context was, with its `prompt_tokens` and `context_tokens`.
+    came to no text beside thoughts; `refused` where the last reply was; `full` where the context was, with its `prompt_tokens`
+    and `context_tokens`.
     """
-    replies = [turn for turn in turns if turn.finish_reason and not turn.finish_reason.startswith(CONTEXT_FULL)]
-    cut = [turn for turn in replies if turn.finish_reason in CUT]
+    replies = [turn for turn in turns if turn.finish_reason and turn.outcome != "full"]
+    cut = [turn for turn in replies if turn.outcome == "cut"]
     invalid, thoughts = (sum(map(kind, cut)) for kind in (lambda turn: not valid_turn(turn), _only_thoughts))
     counts = {"all": len(replies), "cut": len(cut), "cut_invalid": invalid, "thought": thoughts} if replies else {}
-    if turns and turns[-1].finish_reason.startswith(CONTEXT_FULL):
+    if turns and turns[-1].outcome == "refused":
+        counts |= {"refused": 1}
+    if turns and turns[-1].outcome == "full":
         prompt, _, context = turns[-1].finish_reason.removeprefix(CONTEXT_FULL).partition("/")
         tokens = [int(text) if (text := part.strip()[:12]).isdecimal() else 0 for part in (prompt, context)]
         counts |= {"full": 1, "prompt_tokens": tokens[0], "context_tokens": tokens[1]}
     return counts
+
+
+def _reply_metrics(counts: Mapping[str, int]) -> dict[str, float]:
+    """Return the metrics of replies: those that were cut, and whether the episode ended in a refusal; {} without reasons."""
+    return {"cut_replies": float(counts["cut"]), "refused": float(counts.get("refused", 0))} if "cut" in counts else {}
 
 
 def _only_thoughts(turn: Turn) -> bool:
@@ -139,14 +148,14 @@ def valid_turn(turn: Turn) -> bool:
 
 
 def outcome_of(result: EpisodeResult, success: bool) -> str:
-    """Return the key of `FAILURES` for an end: the status if unplayed, solved, context full, a limit's or the last action's."""
+    """Return the key of `FAILURES` for an end: its status if unplayed, solved, by agent or limit, or by the last action."""
     if result.status in UNPLAYED:
         return result.status
     turns = result.trajectory.turns
     if success:
         return "solved"
-    if turns[-1].finish_reason.startswith(CONTEXT_FULL):
-        return "context full"
+    if turns[-1].outcome in ("refused", "full"):
+        return "refused" if turns[-1].outcome == "refused" else "context full"
     if result.status == "truncated":
         return "unreadable" if 2 * sum(map(valid_turn, turns)) <= len(turns) else "out of turns"
     return "wrong answer" if isinstance(turns[-1].parsed, Answer) else "not achieved"

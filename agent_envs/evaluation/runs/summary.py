@@ -247,7 +247,9 @@ class Summary:
         lines = self._reply_warnings(limit)
         # What a limit cut tells nothing about the format.
         ended = self.episodes - self.faults - self.unplayed
-        turns = round(self.mean_turns * ended) - self.replies.get("cut_invalid", 0) - self.replies.get("full", 0)
+        turns = round(self.mean_turns * ended) - sum(
+            self.replies.get(name, 0) for name in ("cut_invalid", "refused", "full")
+        )
         if turns > 0 and self.valid_actions * self.mean_turns * ended < FEW_VALID * turns - 1e-9:
             lines.append(
                 f"{self.entry}: only {100 * self.valid_actions:.1f} % of the turns held a valid action; below "
@@ -270,6 +272,11 @@ class Summary:
             )
             at = limit or "the agent's limit on a reply's tokens"
             lines.append(f"{counts['cut']} of {counts['all']} replies were cut at {at}{thoughts}")
+        if counts.get("refused"):
+            lines.append(
+                f"{counts['refused']} of {self.episodes} episodes ended because the model, or a filter of its service, would "
+                "not reply, and count 0"
+            )
         if counts.get("full"):
             sizes = (counts[name] for name in ("prompt_tokens", "context_tokens"))
             prompt, context = (f"{size:,}" if size else "not told" for size in sizes)

@@ -10,9 +10,16 @@ import gzip
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
@@ -68,6 +75,13 @@ class TurnRow(Strict):
     truncated: bool
     events: Annotated[tuple[Text, ...], Field(max_length=1000)]
     context: Literal["append", "replace"]
+    outcome: Literal["acted", "cut", "refused", "full"] = "acted"
+
+    @model_serializer(mode="wrap")
+    def _omit_default_outcome(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write a turn without an outcome that is the usual one, as before: chains of rows stay the same."""
+        row: dict[str, Any] = write(self)
+        return row if self.outcome != "acted" else {name: row[name] for name in row if name != "outcome"}
 
 
 class ResultRow(Strict):
@@ -152,6 +166,7 @@ def turn_row(turn: Turn) -> TurnRow:
         truncated=turn.truncated,
         events=turn.events,
         context=turn.context,  # type: ignore[arg-type]  # checked by the model
+        outcome=turn.outcome,  # type: ignore[arg-type]
     )
 
 

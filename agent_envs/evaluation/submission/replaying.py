@@ -18,12 +18,13 @@ from agent_envs.core.env import core_of, shown_messages
 from agent_envs.core.episode import border_notes
 from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import fork
-from agent_envs.core.trajectory import CONTEXT_FULL, Header, Trajectory, Turn
+from agent_envs.core.trajectory import Header, Trajectory, Turn, ends_by_agent
 from agent_envs.evaluation.runs.run_folder import RunEpisode
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_of, row_text
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite, changes, first_fault, seed_of
 from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
+from agent_envs.rollout.policy import Reply
 from agent_envs.services.http.faults import one_line
 from agent_envs.services.recording import NotRecorded
 from agent_envs.services.run_services import Services
@@ -151,9 +152,10 @@ class RowReplayer:
                     raise _RowFault(f"{where}: the episode ended before it, in turn {turns[-1].index}")
                 if solving is not None and _solver_action(solving, env) != old.action:
                     solving = None
+                core_of(env).reply_cut = old.outcome == "cut"
                 step = env.step(old.action)
                 info = step[4]
-                new = record_turn(env, step)
+                new = record_turn(env, step, Reply("", outcome=old.outcome))
                 turns.append(replace(new, events=_border_events(old.events, old.action) + new.events))
         except (_RowFault, _ReplayUnavailable):
             raise
@@ -162,10 +164,9 @@ class RowReplayer:
             raise _classify(error, place.entry.label, where, self._served_count() > served) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
-            if not (row.status == "truncated" and row.turns[-1].truncated):
+            if not (row.turns[-1].truncated and ends_by_agent(turns)):
                 raise _RowFault(f"turns: the episode goes on after turn {last.index}, the last in the row")
-            # A limit of the agent's own may end it, such as a context that is full: it counts 0, whatever it has earned.
-            last = turns[-1] = replace(last, truncated=True, finish_reason=CONTEXT_FULL)
+            last = turns[-1] = replace(last, truncated=True)
         success = bool(info.get("success", False))
         trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None

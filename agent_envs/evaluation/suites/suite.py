@@ -25,7 +25,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.base.strict_model import Strict
 from agent_envs.base.terminal import one_line
-from agent_envs.core.trajectory import CONTEXT_FULL, Trajectory
+from agent_envs.core.trajectory import Trajectory, ends_by_agent
 
 SUITE_SCHEMA: Literal["agent-envs/suite@1"] = "agent-envs/suite@1"
 ADHOC = "adhoc"
@@ -105,8 +105,8 @@ class Entry(Strict):
         return row if self.feedback is not None else {name: row[name] for name in row if name != "feedback"}
 
     def solved(self, trajectory: Trajectory) -> bool:
-        """Return whether an episode succeeds, by its own word or by its return; never one that ended in a full context."""
-        if trajectory.turns and trajectory.last.finish_reason.startswith(CONTEXT_FULL):
+        """Return whether an episode succeeds, by its own word or by its return; never one that its agent ended."""
+        if trajectory.turns and ends_by_agent(trajectory.turns):
             return False
         if self.success == "success":
             return trajectory.success

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from agent_envs.base.errors import MissingExtra
 from agent_envs.base.messages import ToolCall
-from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, read_native_call
+from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, pack_opaque, read_native_call
 from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
@@ -90,7 +90,7 @@ class AnthropicChat(HttpChat):
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request, None for unset fields; system messages alone go as the user's."""
-        turns = conversation(request, prefill=self.native_prefill)
+        turns = conversation(request, prefill=self.native_prefill, model=self.gets_back)
         system_turns = [turn for turn in turns if turn.role == "system" and turn.text]
         system, messages = _system(system_turns), _messages(turns)
         if not messages:  # the format demands a message of the user
@@ -105,7 +105,7 @@ class AnthropicChat(HttpChat):
         }  # fmt: skip
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Return the reply of text and call blocks; other kinds are left out, calls of no form and a met stop are text.
+        """Return the reply of text and call blocks, thoughts as its opaque part; calls of no form and a met stop are text.
 
         Raises EnvFault: there is no list of blocks.
         """
@@ -114,8 +114,11 @@ class AnthropicChat(HttpChat):
             raise self.malformed("has no content blocks", answer)
         text = ""
         calls: list[ToolCall] = []
+        thoughts: list[tuple[int, Any]] = []  # and behind how many other blocks, as `_blocks` has them, each stands
         for block in blocks:
-            if block["type"] == "text":
+            if block["type"] in ("thinking", "redacted_thinking"):
+                thoughts.append((bool(text) + len(calls), block))
+            elif block["type"] == "text":
                 if (words := member(block, "text", str)) is None:
                     raise self.malformed("has a text block without text", answer)
                 text += words
@@ -129,7 +132,8 @@ class AnthropicChat(HttpChat):
         reason = member(answer, "stop_reason", str) or ""
         if reason == "stop_sequence" and met in request.stop:
             text += met or ""  # our environments keep stop strings
-        return ChatReply(clean(text), tuple(calls), self.usage(answer), reason)
+        opaque = pack_opaque(self.name, blocks=thoughts)
+        return ChatReply(clean(text), tuple(calls), self.usage(answer), reason, opaque=opaque)
 
     def usage(self, answer: Any) -> dict[str, int]:
         """Return an answer's tokens by name; its own count of input leaves cached ones out, so these are added."""
@@ -177,7 +181,7 @@ def _messages(turns: list[ChatTurn]) -> list[dict[str, Any]]:
 
 
 def _blocks(turn: ChatTurn) -> list[dict[str, Any]]:
-    """Convert a turn to the SDK's content blocks, a tool's result to one; a cached turn's text carries the cache mark."""
+    """Convert a turn to the SDK's content blocks, thoughts among them; a cached turn's text carries the cache mark."""
     if turn.role == "tool":
         return [{"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}]
     # Five minutes, anew with every use. A prefix below the model's least length is read as if it were not marked.
@@ -187,4 +191,7 @@ def _blocks(turn: ChatTurn) -> list[dict[str, Any]]:
         {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
         for call in turn.calls
     ]
-    return [*texts, *uses]
+    blocks = [*texts, *uses]
+    for place, thought in reversed(turn.opaque.get("blocks") or []):
+        blocks.insert(place, thought)
+    return blocks

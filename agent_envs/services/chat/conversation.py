@@ -8,7 +8,8 @@ sent as the text that they are.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.messages import Role, ToolCall
@@ -24,23 +25,43 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """One message. `calls` is the assistant's; `call_id` a tool's; `cached` ends a prefix that is worth a cache."""
+    """One message. `calls` is the assistant's; `call_id` a tool's; `cached` ends a prefix that is worth a cache.
+
+    `opaque` holds what the service of this model wants back with the assistant's message, see `pack_opaque`.
+    """
 
     role: Role
     text: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     cached: bool = False
+    opaque: dict[str, Any] = field(default_factory=dict)
 
 
-def conversation(request: ChatRequest, *, prefill: bool = False) -> list[ChatTurn]:
+def pack_opaque(model: str, **parts: Any) -> str:
+    """Return parts of a model's reply that its service wants back as they came, as JSON with the model's name; "" for none."""
+    return json.dumps({"model": model, **parts}, ensure_ascii=False) if any(parts.values()) else ""
+
+
+def read_opaque(text: Any, model: str) -> dict[str, Any]:
+    """Return the parts that `pack_opaque` put together for this very model; {} for another one's, or what is no such text."""
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text) if isinstance(text, str) and text else None
+        return value if isinstance(value, dict) and value.get("model") == model else {}
+    return {}
+
+
+def conversation(request: ChatRequest, *, prefill: bool = False, model: str = "") -> list[ChatTurn]:
     """Return a request's turns: calls with their results, those without pair as text; last its prefill, begun or asked for.
 
-    `prefill`: the request's prefill is the last message, which the model goes on from, and no instruction to it.
+    Args:
+        request: whose turns.
+        prefill: the request's prefill is the last message, which the model goes on from, and no instruction to it.
+        model: who is asked: opaque parts of its own replies go back to it.
     """
     turns: list[ChatTurn] = []
     count = 0
-    for head, results in _blocks([_chat_turn(message) for message in request.messages]):
+    for head, results in _blocks([_chat_turn(message, model) for message in request.messages]):
         native = _native(head) if request.tools and head is not None else None
         call_ids = [call.id for call in native.calls] if native else []
         if native is None or not call_ids or not set(call_ids) <= {result.call_id for result in results}:
@@ -108,13 +129,14 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _chat_turn(message: dict[str, Any]) -> ChatTurn:
-    """Convert a chat message to a turn with its calls; an unknown role becomes the user's."""
+def _chat_turn(message: dict[str, Any], model: str) -> ChatTurn:
+    """Convert a chat message to a turn with its calls and the model's own opaque parts; an unknown role becomes the user's."""
     role = _ROLES.get(message["role"], "user")
     rows = message.get("tool_calls") or ()
     calls = tuple(ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows)
     content = clean(message.get("content") or "")
-    return ChatTurn(role, content, calls, message.get("tool_call_id", ""), message.get("cached") is True)
+    opaque = read_opaque(message.get("opaque"), model)
+    return ChatTurn(role, content, calls, message.get("tool_call_id", ""), message.get("cached") is True, opaque)
 
 
 def _blocks(rows: list[ChatTurn]) -> Iterator[tuple[ChatTurn | None, list[ChatTurn]]]:
@@ -140,7 +162,7 @@ def _native(head: ChatTurn) -> ChatTurn | None:
         parsed = ToolCallProtocol().parse(head.text)
         if not isinstance(parsed, Call) or ToolCallProtocol.render(parsed.calls) not in head.text:
             return None  # what a model wrote as text, in a form of its own, goes back as text
-        head = ChatTurn("assistant", _prose(head.text), parsed.calls)
+        head = replace(head, text=_prose(head.text), calls=parsed.calls)
     # A name that the policy made up may hold what a service refuses; an id that repeats cannot be answered.
     sound = all(_NAME.fullmatch(call.name) for call in head.calls)
     return head if sound and len({call.id for call in head.calls}) == len(head.calls) else None

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import ContextFull, EnvFault, UsageError
-from agent_envs.services.chat.conversation import tools_in_text
+from agent_envs.services.chat.conversation import read_opaque, tools_in_text
 from agent_envs.services.chat.model import UNCOUNTED, ChatOptions, ChatReply, ChatRequest
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
 from agent_envs.services.http.faults import parse_json
@@ -29,6 +29,19 @@ _SUBJECT = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(r"exceed|longer|maximum|too (?:long|large|many)|overflow|reduce|only|must be <=", re.IGNORECASE)
+# A prompt that a filter would not let through: a refusal, as that of a reply, and no fault.
+_FILTERED = re.compile(r"answered (?:400|403|422|451)\b|the answer has ")
+_FILTER = re.compile(
+    r"content[_ -]?(?:filter|policy|management policy)|responsible ?ai|prohibited_content|data_?inspection|"
+    r"inappropriate content|content exists risk|considered high risk|requires moderation|"
+    r"(?:input|prompt|content)s? (?:was|were|is|has been|have been) (?:flagged|filtered|blocked)",
+    re.IGNORECASE,
+)
+# What a service says where a message holds a field that it does not take.
+_NO_SUCH_FIELD = re.compile(
+    r"unsupported|unknown|unrecogni[sz]ed|unexpected|not (?:supported|permitted|allowed)|extra (?:inputs|fields)|additional",
+    re.IGNORECASE,
+)
 # Of each the first that is found holds.
 _CONTEXT = [
     r"> (\d{2,})", r"n_ctx\D{1,5}(\d{2,})", r"too large for model with (\d{2,})", r"tokens allowed \((\d{2,})", r"<= (\d{2,})",
@@ -77,6 +90,7 @@ class HttpChat(Uncopied):
         self.name = name if self._base == self.default_url else f"{name}@{self._base}"
         self.url = f"{self._base}/{self.path}"
         self._official = urlsplit(self._base).hostname == urlsplit(self.default_url).hostname
+        self.gets_back = self.name  # whose opaque parts a request holds: "" once a service has refused one
         self.native_prefill = self.options.prefill == "native"
         self.tools_as_text = self.native_tools and self.options.tools == "text"
         if self._official and self.native_prefill:
@@ -144,6 +158,9 @@ class HttpChat(Uncopied):
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reply of one attempt, prefill included; EnvFault, the key hidden, if it fails; UsageError without key.
 
+        A prompt that a filter refuses is a reply, too. Where the service takes no opaque part back, it is asked without, and
+        gets none from then on.
+
         Raises:
             EnvFault: the service failed, or its answer has no such form.
             UsageError: there is no key.
@@ -151,17 +168,34 @@ class HttpChat(Uncopied):
         self.require_key()
         if self.tools_as_text and request.tools:
             request = tools_in_text(request)
-        body = {**self.body(request), **self.options.extra}
-        sent = {name: value for name, value in body.items() if value is not None}
         try:
-            reply = self._hide_key(self._read(self.post(sent, seconds), request))
+            reply = self._attempt(request, seconds)
         except EnvFault as fault:
-            raise self._explained(fault) from None
-        if not (self.native_prefill and request.prefill):
+            if self.gets_back and self._takes_no_opaque(fault.cause, request):
+                self.gets_back = ""
+                return self.complete(request, seconds)
+            explained = self._explained(fault)
+            if (head := _FILTERED.search(explained.cause)) is None or not _FILTER.search(explained.cause, head.end()):
+                raise explained from None
+            usage = explained.usage or {"calls": 1, "input": 0, "output": 0}
+            return ChatReply("", usage=usage, stop_reason="content_filter", refusal=explained.cause)
+        if reply.refusal or not (self.native_prefill and request.prefill):
             return reply
         # Some servers repeat what they went on from, and others do not.
         text = reply.text.lstrip()
         return replace(reply, text=text if text.startswith(request.prefill) else f"{request.prefill}{reply.text}")
+
+    def _attempt(self, request: ChatRequest, seconds: float) -> ChatReply:
+        """Return the reply to a request, sent once, the key hidden in it."""
+        body = {**self.body(request), **self.options.extra}
+        sent = {name: value for name, value in body.items() if value is not None}
+        return self._hide_key(self._read(self.post(sent, seconds), request))
+
+    def _takes_no_opaque(self, cause: str, request: ChatRequest) -> bool:
+        """Return whether a fault's cause says that the service knows no field that an opaque part of the request put there."""
+        parts = (read_opaque(message.get("opaque"), self.name) for message in request.messages)
+        names = {name for part in parts for row in (part.get("message"), *part.get("calls", ())) for name in row or ()}
+        return bool(_NO_SUCH_FIELD.search(cause)) and any(name in cause for name in names)
 
     def _explained(self, fault: EnvFault) -> EnvFault:
         """Return a fault less the key: ContextFull for too long a prompt, lasting for a spent quota; else the same one."""
@@ -180,17 +214,33 @@ class HttpChat(Uncopied):
         if len(self._key) < LEAST_SECRET:
             return reply
         calls = tuple(replace(call, arguments=call.arguments.replace(self._key, "(key)")) for call in reply.tool_calls)
-        return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
+        words = {name: getattr(reply, name).replace(self._key, "(key)") for name in ("text", "refusal", "opaque")}
+        return replace(reply, tool_calls=calls, **words)
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Read an answer; an EnvFault is given the usage that the answer counts, or one call, and is raised again."""
+        """Read an answer; an EnvFault, also for a failure told in it, gets the usage that it counts, or one call."""
         try:
-            return self.read(answer, request)
+            return self._checked(self.read(answer, request), answer)
         except EnvFault as fault:
             fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
             if member(answer, "usage", object) is None:  # most of these are errors, which nobody bills
                 fault.usage = {"calls": 1}
             raise
+
+    def _checked(self, reply: ChatReply, answer: Any) -> ChatReply:
+        """Return a reply, less all text where it is a refusal; EnvFault for a failure that the answer tells or hides."""
+        if error_in(answer):
+            raise self.malformed("has an error in it", answer)
+        if not reply.outcome:
+            raise self.malformed(
+                f"has ended with {reply.stop_reason[:40]!r}, which is no way of a reply to end", answer
+            )
+        if reply.outcome == "refused":
+            words = reply.refusal or reply.text or reply.stop_reason
+            return replace(reply, text="", tool_calls=(), refusal=words, opaque="")
+        if not (reply.text or reply.tool_calls or reply.opaque) and member(answer, "usage", dict) is None:
+            raise self.malformed("has nothing in it, and counts no tokens", answer)
+        return reply
 
     def base(self, url: str, name: str) -> str:
         """Return the part of a URL that stands before the paths of the format."""
@@ -222,7 +272,7 @@ class HttpChat(Uncopied):
 
     def malformed(self, what: str, answer: Any) -> EnvFault:
         """Return the fault of an answer of another form: `what` is wrong, and its `error` less the key, 200 characters."""
-        error = answer.get("error") if isinstance(answer, dict) else None
+        error = error_in(answer)
         # Hidden before it is cut, because a key that is cut would not be found.
         text = str(error).replace(self._key, "(key)") if self._key else str(error)
         detail = f": {text[:200]}" if error else ""
@@ -265,6 +315,13 @@ def full_context(cause: str) -> ContextFull | None:
 def _first_number(patterns: list[str], text: str) -> int:
     matches = (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
     return next((int(match[1][:9]) for match in matches if match), 0)
+
+
+def error_in(answer: Any) -> Any:
+    """Return the error that an answer holds: at its top, in its first choice, or in that one's message; None for none."""
+    choice = next(iter(member(answer, "choices", list) or ()), None)
+    places = (answer, choice, member(choice, "message", dict))
+    return next((error for place in places if (error := member(place, "error", object))), None)
 
 
 def member(value: Any, name: str, kind: type[T]) -> T | None:

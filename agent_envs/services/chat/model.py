@@ -11,6 +11,19 @@ from agent_envs.base.protocol import ToolCallProtocol
 
 MAX_TOKENS = 1024  # of a reply, where nobody says how many
 TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
+# Why a reply ended, in the words of the services, in lower case; any other word is a fault.
+ENDINGS = {
+    "acted": (
+        "", "stop", "stop_sequence", "end_turn", "pause_turn", "eos", "eos_token", "end_of_text", "complete", "completed",
+        "tool_call", "tool_calls", "tool_use", "function_call", "malformed_function_call", "malformed_tool_call",
+    ),
+    "cut": ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"),
+    "refused": (
+        "content_filter", "content_filtered", "refusal", "refused", "safety", "recitation", "blocklist", "prohibited_content",
+        "spii", "language", "image_safety", "guardrail_intervened", "error_toxic", "sensitive",
+    ),
+}  # fmt: skip
+_OUTCOMES = {word: outcome for outcome, words in ENDINGS.items() for word in words}
 UNCOUNTED = "uncounted"  # in a usage: replies whose tokens are not all counted in whole numbers
 
 
@@ -65,6 +78,7 @@ class ChatRequest:
     Attributes:
         messages: dicts with `role` and `content`; an assistant's tool calls stand in its content, in the canonical text. With
             `cached` true, all up to the end of this message comes again in other requests, and is worth a service's cache.
+            `opaque` of an assistant's is that of its reply.
         tools: schemas in the shape of OpenAI's function tools.
         stop: stop strings; they stay in the reply where the service tells which one it met.
         prefill: what the reply must begin with, an instruction to models without `prefill=native`.
@@ -106,12 +120,21 @@ class ChatReply:
             `output` all tokens written, of them `reasoning` unseen; `calls` is 1. Where the service does not say how many, or
             not in whole numbers, `uncounted` is 1 and no tokens stand there; the stored form has null for them.
         stop_reason: in the service's words.
+        refusal: in the words of a model or a filter that would not reply; the text is empty then, as for any refusal.
+        opaque: what the service wants back with this turn, as JSON with the name of the model, "" for nothing.
     """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     usage: dict[str, int] = field(default_factory=dict)
     stop_reason: str = ""
+    refusal: str = ""
+    opaque: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """`acted`, `cut` by a limit or `refused`; "" for a stop reason that nobody knows."""
+        return "refused" if self.refusal else _OUTCOMES.get(self.stop_reason.lower(), "")
 
     @property
     def canonical(self) -> str:
@@ -122,13 +145,15 @@ class ChatReply:
         """Return the JSON form."""
         calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
         usage = stored_counts(self.usage)
-        return {"text": self.text, "tool_calls": calls, "usage": usage, "stop_reason": self.stop_reason}
+        more = {name: text for name, text in (("refusal", self.refusal), ("opaque", self.opaque)) if text}
+        return {"text": self.text, "tool_calls": calls, "usage": usage, "stop_reason": self.stop_reason, **more}
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "ChatReply":
         """Return the reply of its JSON form."""
         calls = tuple(ToolCall(**call) for call in value["tool_calls"])
-        return ChatReply(value["text"], calls, known_counts(value["usage"]), value["stop_reason"])
+        more = (str(value.get(name, "")) for name in ("refusal", "opaque"))
+        return ChatReply(value["text"], calls, known_counts(value["usage"]), value["stop_reason"], *more)
 
 
 def known_counts(usage: Mapping[str, int | None]) -> dict[str, int]:

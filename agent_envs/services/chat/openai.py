@@ -3,17 +3,28 @@
 `OpenAIText` speaks the older completions format of the same servers, for base models, which know no chat template.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
-from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, read_native_call, tools_text
+from agent_envs.services.chat.conversation import (
+    ChatTurn,
+    clean,
+    conversation,
+    pack_opaque,
+    read_native_call,
+    tools_text,
+)
 from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
 OPENAI_STOPS = 4
+# Fields of a message that hold what a model thought, as text, signed or encrypted: reasoning_content, extra_content, ...
+_THOUGHT = re.compile(r"reason|think|thought|signature|encrypted|opaque|extra_content|provider_specific")
 NEXT_TURN = "\n\nUser:"  # a base model would go on and write the user's part too
 
 
@@ -56,7 +67,7 @@ class OpenAIChat(HttpChat):
         goes_on = {"continue_final_message": True, "add_generation_prompt": False} if prefill else {}
         return {
             "model": self.model,
-            "messages": [_message(turn) for turn in conversation(request, prefill=prefill)],
+            "messages": [_message(turn) for turn in conversation(request, prefill=prefill, model=self.gets_back)],
             **goes_on,
             limit: self.options.max_tokens or request.max_tokens,
             "temperature": self.options.temperature if request.temperature is None else request.temperature,
@@ -73,10 +84,15 @@ class OpenAIChat(HttpChat):
         message = member(choices[0], "message", dict) if choices else None
         if not choices or message is None:
             raise self.malformed("has no choices with a message", answer)
-        if not {"content", "refusal", "tool_calls", "reasoning_content"} & message.keys():
+        if not {"content", "refusal", "tool_calls"} & message.keys() and not any(map(_THOUGHT.search, message)):
             raise self.malformed("has a message without content", answer)
-        text = self._text(message, answer) + _met_stop(choices[0], message.get("content"), request)
+        native = member(choices[0], "native_finish_reason", str) or ""
+        if "error" in native.lower():
+            raise self.malformed(f"ended with {native[:40]!r}", answer)
+        text, refusal = self._text(message, answer)
+        text += _met_stop(choices[0], message.get("content"), request)
         calls: list[ToolCall] = []
+        extras: list[dict[str, Any]] = []  # of each call
         for row in member(message, "tool_calls", list) or ():
             function = member(row, "function", dict) or {}
             call = read_native_call(
@@ -84,20 +100,28 @@ class OpenAIChat(HttpChat):
             )
             if isinstance(call, ToolCall):
                 calls.append(call)
+                extras.append(_others(row, ("id", "type", "index", "function")))
+                if more := _others(function, ("name", "arguments")):
+                    extras[-1]["function"] = more
             else:
                 text = f"{text}\n{call}" if text else call
-        return ChatReply(clean(text), tuple(calls), self.usage(answer), member(choices[0], "finish_reason", str) or "")
+        fields = {name: value for name, value in message.items() if _THOUGHT.search(name) and value is not None}
+        if isinstance(content := message.get("content"), list) and any(map(_is_other_part, content)):
+            fields["content"] = content
+        return ChatReply(
+            clean(text), tuple(calls), self.usage(answer), member(choices[0], "finish_reason", str) or "",
+            clean(refusal), pack_opaque(self.name, message=fields, calls=extras if any(extras) else []),
+        )  # fmt: skip
 
-    def _text(self, message: dict[str, Any], answer: Any) -> str:
-        """Return a message's text, its parts joined, or its refusal, "" for neither; EnvFault for content of another type."""
-        content = message.get("content")
+    def _text(self, message: dict[str, Any], answer: Any) -> tuple[str, str]:
+        """Return a message's text, its parts joined, and its refusal, "" for none; EnvFault for content of another type."""
+        content, refusal = message.get("content"), member(message, "refusal", str) or ""
         if isinstance(content, list):
-            return "".join(member(part, "text", str) or member(part, "refusal", str) or "" for part in content)
-        if content is None:
-            return member(message, "refusal", str) or ""
-        if not isinstance(content, str):
+            refusals = [member(part, "refusal", str) or "" for part in content]
+            return "".join(member(part, "text", str) or "" for part in content), refusal or "".join(refusals)
+        if content is not None and not isinstance(content, str):
             raise self.malformed("has content that is no text", answer)
-        return content
+        return content or "", refusal
 
 
 class OpenAIText(OpenAIChat):
@@ -142,16 +166,34 @@ class OpenAIText(OpenAIChat):
 
 
 def _message(turn: ChatTurn) -> dict[str, Any]:
-    """Convert a turn to a message of the chat-completions format: a tool's result, a text, or a text with calls."""
+    """Convert a turn to a message of the chat-completions format: a tool's result, a text, or a text with calls.
+
+    Opaque parts stand where they stood, those of calls only where the message has as many.
+    """
     if turn.role == "tool":
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
+    fields, extras = turn.opaque.get("message") or {}, turn.opaque.get("calls") or []
+    message = {"role": turn.role, "content": turn.text, **fields}
     if not turn.calls:
-        return {"role": turn.role, "content": turn.text}
-    calls = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in turn.calls
-    ]
-    return {"role": "assistant", "content": turn.text, "tool_calls": calls}
+        return message
+    extras = extras if len(extras) == len(turn.calls) else [{}] * len(turn.calls)
+    message["tool_calls"] = [
+        {"id": call.id, "type": "function", **more,
+         "function": {"name": call.name, "arguments": call.arguments, **more.get("function", {})}}
+        for call, more in zip(turn.calls, extras, strict=True)
+    ]  # fmt: skip
+    return message
+
+
+def _others(row: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a JSON object but these, and those that are null; {} for what is no object."""
+    fields = row.items() if isinstance(row, dict) else ()
+    return {name: value for name, value in fields if name not in names and value is not None}
+
+
+def _is_other_part(part: Any) -> bool:
+    """Return whether a part of a content is neither a text nor a refusal."""
+    return member(part, "type", str) not in ("text", "output_text", "refusal")
 
 
 def _met_stop(choice: dict[str, Any], text: Any, request: ChatRequest) -> str:

@@ -142,7 +142,7 @@ class Metered:
         except EnvFault as fault:
             self._budget.pay(self.name, fault.usage, failed=True)
             raise
-        self._budget.pay(self.name, reply.usage)
+        self._budget.pay(self.name, reply.usage, failed=bool(reply.refusal))
         return reply
 
 

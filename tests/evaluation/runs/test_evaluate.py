@@ -157,10 +157,13 @@ def test_outcomes():
     assert outcome("fault") == "fault" and outcome("budget") == "budget"
     assert unplayed_numbers(entry, "a", "w", 0).outcome == "missing"
     assert not numbers_of(entry, "w", 0, played("a", [1.0], True, "fault")).success  # a fault is never a success
-    full = (turn(1, 1.0, parsed=Answer("x"), finish_reason="context_full 9/8"),)
+    full = (turn(1, 1.0, parsed=Answer("x"), finish_reason="context_full 9/8", outcome="full"),)
     assert outcome("truncated", turns=full) == "context full"
     at_least = entry.model_copy(update={"success": "return>=1"})
-    assert not numbers_of(at_least, "w", 0, played("a", [], False, "truncated", full)).success
+    refused = (turn(1, 1.0, parsed=Answer("x"), finish_reason="content_filter", outcome="refused"),)
+    assert outcome("truncated", turns=refused) == "refused"
+    for ended in (full, refused):
+        assert not numbers_of(at_least, "w", 0, played("a", [], False, "truncated", ended)).success
     named = {
         "solved",
         "wrong answer",
@@ -171,6 +174,7 @@ def test_outcomes():
         "budget",
         "missing",
         "context full",
+        "refused",
     }
     assert set(FAILURES) == named
 

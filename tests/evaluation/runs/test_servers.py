@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from agent_envs.base.dialects import CUT_SHORT
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.evaluation.html.view import write_view
@@ -108,6 +109,43 @@ def test_a_first_prompt_that_does_not_fit_is_an_episode_too_and_steps_again(tmp_
     pack_run(tmp_path / "run", tmp_path / "packed")
     verdict = verify(tmp_path / "packed", How(suite, jobs=0))
     assert verdict.verdict == "accepted" and verdict.score.value == 0
+
+
+def test_a_refusal_ends_an_episode_is_told_as_its_own_share_and_steps_again(tmp_path):
+    """The first turn acts and the second is refused: two calls an episode, no fault, and nothing to ask again."""
+    server = LocalServer("<search>who</search>")
+    server.say = lambda body: (
+        setattr(server, "finish", ("stop", "content_filter")[len(body["messages"]) > 2]),
+        "<search>who</search>",
+    )[1]
+    suite = Suite(**{**dict(adhoc_suite(Choice("SearchQA", SMALL, limit=2))), "id": "refused", "scored": True})
+    with FaultServer(server) as http:
+        result = evaluate(suite, Settings(f"openai:m@{http.url}"), folder=tmp_path / "run")
+        assert resume(tmp_path / "run").complete
+    assert len(server.bodies) == 4 and result.summaries[0].faults == 0
+    assert (
+        result.summaries[0].outcomes == {"refused": 2}
+        and result.to_json()["metrics"]["refused"]["played"]["mean"] == 1.0
+    )
+    assert any("2 of 2 episodes ended because the model, or a filter" in note for note in result_notes(result))
+    last = [row.result.trajectory.last for row in open_run(tmp_path / "run").rows()]
+    assert [(turn.action, turn.outcome, turn.truncated) for turn in last] == [("", "refused", True)] * 2
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    verdict = verify(tmp_path / "packed", How(suite, jobs=0))
+    assert verdict.verdict == "accepted" and verdict.score.value == 0
+
+
+def test_a_cut_action_is_none_and_equal_ones_end_an_episode(tmp_path):
+    server = LocalServer("<answer>The answer might", finish="length")
+    suite = adhoc_suite(Choice("SearchQA", {**SMALL, "max_generations": 30}, limit=1))
+    suite = Suite(**{**dict(suite), "id": "cut", "scored": True})
+    with FaultServer(server) as http, pytest.warns(UserWarning, match="10 equal turns without an action in a row"):
+        result = evaluate(suite, Settings(f"openai:m@{http.url}"), folder=tmp_path / "run")
+    assert len(server.bodies) == 20 and result.summaries[0].outcomes == {"unreadable": 1}
+    [row] = open_run(tmp_path / "run").rows()
+    assert {turn.parsed.reason for turn in row.result.trajectory.turns} == {CUT_SHORT}
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    assert verify(tmp_path / "packed", How(suite, jobs=0)).verdict == "accepted"
 
 
 def test_tokens_that_nobody_counts_are_null_and_not_nothing(play):

@@ -50,18 +50,18 @@ def read_anthropic(serve):
     ("message", "text"),
     [
         ({"content": "hi"}, "hi"),
-        ({"content": None}, ""),
-        ({"content": None, "refusal": "I will not."}, "I will not."),
+        ({"content": None, "tool_calls": []}, ""),
         ({"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]}, "ab"),
-        ({"content": [{"type": "refusal", "refusal": "No."}]}, "No."),
         ({"content": "hi", "reasoning_content": "long thoughts"}, "hi"),
         ({"reasoning_content": "cut while thinking"}, ""),
+        ({"reasoning": "cut while thinking"}, ""),
         ({"content": "hi", "tool_calls": None}, "hi"),
         ({"content": "lone \ud800"}, "lone ?"),
     ],
 )
 def test_openai_contents(read_openai, message, text):
-    assert read_openai(openai_answer(message)).text == text
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    assert read_openai({**openai_answer(message), "usage": usage}).text == text
 
 
 def test_openai_stop_strings_come_back_where_the_server_names_them(read_openai):
@@ -138,7 +138,7 @@ def test_anthropic_blocks(read_anthropic):
     met = anthropic_answer(text, stop_reason="stop_sequence", stop_sequence="</answer>")
     assert read_anthropic(met).text == "<answer>Mor</answer>"
     assert read_anthropic(anthropic_answer(stop_reason="refusal")) == ChatReply(
-        "", usage={"calls": 1, "uncounted": 1}, stop_reason="refusal"
+        "", usage={"calls": 1, "uncounted": 1}, stop_reason="refusal", refusal="refusal"
     )
     call = {"type": "tool_use", "id": "t", "name": "find", "input": {"q": 1}}
     assert read_anthropic(anthropic_answer(call)).tool_calls == (ToolCall("t", "find", '{"q":1}'),)
@@ -232,7 +232,7 @@ def text_answer(text, **choice):
         (text_answer("Mor", stop_reason="</answer>"), "<answer>", "<answer>Mor</answer>"),
         (text_answer(" Mor", stop_reason="\n\nUser:"), "", "Mor"),
         (text_answer("lone \ud800"), "", "lone ?"),
-        (text_answer(""), "", ""),
+        ({**text_answer(""), "usage": {"prompt_tokens": 1, "completion_tokens": 0}}, "", ""),
     ],
 )
 def test_text_of_a_base_model(serve, answer, prefill, text):
@@ -276,7 +276,7 @@ def test_a_key_goes_to_anthropic_in_one_header_and_to_others_in_both(monkeypatch
 
     def carry(method, url, *, headers, **request):
         sent.append((url, {name: headers.get(name) for name in ("authorization", "x-api-key", "anthropic-version")}))
-        return anthropic_answer()
+        return anthropic_answer({"type": "text", "text": "hi"})
 
     for url, key in (("https://api.anthropic.com", "k"), ("http://localhost/a", "k"), ("http://localhost", "")):
         model = AnthropicChat("m", url=url, api_key=key)
