@@ -10,7 +10,7 @@ BOXES = {"protocol": "json", "tools": ["search"]}
 
 
 def play(env_id, text, cut=False, **arguments):
-    """Play one turn, GOLD in it for the gold answer, cut by a limit or not; return success, parsed turn and tolerance events."""
+    """Play one turn, GOLD in it for the gold answer, cut by a limit or not; return success, parsed turn, tolerance events."""
     env = gym.make(f"agent_envs/{env_id}-v0", **arguments)
     env.reset(seed=0, options={"task": 0, "split": "test"})
     gold = (*env.unwrapped.episode.task.gold, "")[0]
