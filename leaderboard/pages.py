@@ -16,6 +16,7 @@ from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.statistics.rates import Rate
 from leaderboard.badges import BADGES
+from leaderboard.blind_replay import blind_entries
 from leaderboard.board import Board
 from leaderboard.decisions import Decision
 from leaderboard.figures import cost_chart, heat_map, turns_chart
@@ -273,7 +274,7 @@ def _submissions(board: Board) -> Table:
 
 def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
     """Tabulate success, return and turns of each entry by row; entries whose tasks cannot be drawn are left out."""
-    rows = []
+    rows, blind = [], blind_entries(board.standings.rows)
     for entry in board.standings.suite.entries:
         for row in of:
             item = next((item for item in row.entrant.verdict.entries if item["entry"] == entry.label), None)
@@ -281,13 +282,18 @@ def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
                 continue
             low, high = item["interval"]
             success = f"{100 * item['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+            mark = f" can be played blind: {100 * blind[entry.label]:.1f} %" if entry.label in blind else ""
             rows.append((
-                entry.label, row.entrant.submission.agent.name, success,
+                Cell(entry.label + mark, "", "odd" if mark else ""), row.entrant.submission.agent.name, success,
                 Bar(item["success"], low, high), f"{item['mean_return']:.3f}".replace("-", "−"), f"{item['mean_turns']:.2f}",
                 f"{item['played']} of {item['episodes']}",
             ))  # fmt: skip
     heads = ("entry", "agent", "success (95 % interval)", "0 to 100 %", "mean return", "turns", "played")
-    return Table("Entry by entry", heads, tuple(rows))
+    note = (
+        "An entry can be played blind where playing back the best of some random plays of each task, which needs no reading, "
+        "wins more than 20 % of it and more than half of the best agent's lower bound."
+    )
+    return Table("Entry by entry", heads, tuple(rows), note if blind else "")
 
 
 def _pairs(board: Board) -> Table:
@@ -336,7 +342,7 @@ def to_json(board: Board) -> dict[str, Any]:
     suite, paged = board.standings.suite, set(map(id, _pairs_with_page(board)))
     return {
         "board": board.name, "title": board.settings.title, "suite": suite.name, "suite_digest": suite.digest(),
-        "rows": [_row_json(row) for row in board.standings.rows],
+        "rows": [_row_json(row) for row in board.standings.rows], "can_be_played_blind": blind_entries(board.standings.rows),
         "pairs": [_pair_row(board, pair, paged) for pair in board.standings.pairs],
         "published_not_replayed": [item.model_dump(mode="json") for item in board.settings.published],
         "not_shown": list(board.left), "decisions": [row.model_dump(mode="json") for row in board.decisions],
