@@ -61,7 +61,10 @@ class EnvFault(AgentEnvsError):
         retryable: whether the same call may succeed later.
         wait_seconds: how long the service asked to be left alone (`Retry-After`); 0 if it did not say.
         usage: tokens by name that were billed nevertheless.
+        overloaded: whether the service has no room for anybody now (HTTP 529): no matter of this call.
     """
+
+    overloaded = False
 
     def __init__(self, cause: str, retryable: bool = True, wait_seconds: float = 0.0) -> None:
         """Hold the cause, whether another attempt may help, the wait that the service asked for, and the usage so far."""

@@ -23,6 +23,7 @@ from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.policy import CompanionPolicy, Policy, traits_of
+from agent_envs.rollout.reply_log import RememberingPolicy, ReplyLog
 from agent_envs.services.chat.model import known_counts, stored_counts
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
@@ -203,9 +204,10 @@ def run_many(
     `lockstep`; with more than that at a time there are several such sets, which step while another is with the policy. Each
     finished episode is in the journal before it is yielded, and also when nobody reads on: what is being played when the
     reader leaves, or is interrupted, is finished and kept. A journal of another plan or policy is refused. An episode whose
-    service fails is tried 3 times, about `pause_seconds` and twice that apart, then yielded with status `fault`. When the
-    policy or a model that gives feedback raises BudgetSpent, no further episode begins, and those that were cut short are
-    yielded with status `budget`. Episodes of both kinds are played again by a later run.
+    service fails is tried 3 times, about `pause_seconds` and twice that apart, then yielded with status `fault`; a chat model
+    is not asked again for what it has said in it, in this run or a later one (`reply_log`). When the policy or
+    a model that gives feedback raises BudgetSpent, no further episode begins, and those that were cut short are yielded with
+    status `budget`. Episodes of both kinds are played again by a later run.
 
     Args:
         plan: what is played, each key once.
@@ -235,6 +237,7 @@ def run_many(
     }
     place = RunLog(journal) if isinstance(journal, Path) else journal
     log = RunJournal(place, head) if place else None
+    replies: ReplyLog | None = None
     finished: set[str] = set()
     try:
         for key, result in log.finished() if log else ():
@@ -248,25 +251,28 @@ def run_many(
         left = [item for item in plan if item.key not in finished]
         if place is not None and place.recording is not None:
             services = replace(services or Services(), recording=place.recording)
+        replies = ReplyLog(place and place.path.with_name(f"{place.path.stem}-replies.jsonl"), finished)
         lockstep = Lockstep(
-            policy, services=services, threads=concurrency, attempts=FAULT_ATTEMPTS, pause_seconds=pause_seconds,
-            keep_errors=True,
+            policy if traits.needs_env else RememberingPolicy(policy, replies), services=services, threads=concurrency,
+            attempts=FAULT_ATTEMPTS, pause_seconds=pause_seconds, keep_errors=True,
         )  # fmt: skip
         with lockstep:
-            yield from _Players(lockstep, left, log, concurrency, batch).results()
+            yield from _Players(lockstep, left, log, replies, concurrency, batch).results()
     finally:
-        if log is not None:
-            log.close()
+        for file in (log, replies):
+            if file is not None:
+                file.close()
 
 
 class _Players:
     """Threads that play a plan, each a few lanes in lockstep, and the episodes that have ended but are not read yet."""
 
     def __init__(
-        self, lockstep: Lockstep, plan: Sequence[Planned], log: RunJournal | None, concurrency: int, batch: int
-    ) -> None:
+        self, lockstep: Lockstep, plan: Sequence[Planned], log: RunJournal | None, replies: ReplyLog, concurrency: int,
+        batch: int,
+    ) -> None:  # fmt: skip
         """Divide the concurrency into threads of at most `batch` lanes each."""
-        self._lockstep, self._log = lockstep, log
+        self._lockstep, self._log, self._replies = lockstep, log, replies
         self._waiting, self._next = iter(plan), threading.Lock()
         concurrency = min(concurrency, max(1, len(plan)))
         threads = -(-concurrency // batch)
@@ -340,5 +346,9 @@ class _Players:
         # Here and not where results are read: what was played is kept, whatever becomes of the reader.
         if self._log is not None:
             self._log.keep(lane.item, result)
+        if result.status in UNFINISHED:
+            self._replies.counted(lane.item.key)
+        else:
+            self._replies.drop(lane.item.key)
         self._room.acquire()
         self._ended.put((lane.item, result))

@@ -13,6 +13,7 @@ import json
 import random
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ DISCARDED = "discarded"  # in a row without an answer: the one before it under t
 MAX_ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_ASKED_PAUSE_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 60.0
+HOLDS_UNTOLD = 3  # of a service that is overloaded, before a warning tells of it
 
 
 @state_type
@@ -141,6 +144,30 @@ def read_answers(path: Path) -> Iterator[Any]:
     return (row for row in read_journal(path) if not row.get(DISCARDED))
 
 
+class _Hold(Uncopied):
+    """How long calls to a service wait that is overloaded: one growing pause for all of them, whichever call met it."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._lock, self._count, self._until = name, threading.Lock(), 0, 0.0
+
+    def begin(self, now: float) -> float:
+        """Return the seconds that are left of the pause; one that is over is followed by one of twice its length."""
+        with self._lock:
+            if now >= self._until:
+                self._count += 1
+                self._until = now + min(2.0**self._count, LONGEST_HOLD_SECONDS)
+                if self._count == HOLDS_UNTOLD:
+                    words = (
+                        f"{self._name} is overloaded: calls to it wait, up to {LONGEST_HOLD_SECONDS:.0f} s at a time"
+                    )
+                    warnings.warn(words, stacklevel=2)
+            return self._until - now
+
+    def end(self) -> None:
+        """Forget what was met before a call that succeeded."""
+        self._count = 0
+
+
 class ExternalPort:
     """One outside service under a name. `recording` may be set until the first call."""
 
@@ -173,6 +200,7 @@ class ExternalPort:
         self.name, self.deterministic, self.recording = name, deterministic, recording
         self._backend, self._wait, self._clock = backend, wait, clock
         self._deadline_seconds, self._attempt_seconds, self._max_bytes = deadline_seconds, attempt_seconds, max_bytes
+        self._hold = _Hold(name)
         if backend is None and (recording is None or recording.mode == "record"):
             raise UsageError(f"ExternalPort({name!r}) needs a backend, or a recording to replay")
 
@@ -214,7 +242,10 @@ class ExternalPort:
             close()
 
     def _attempt(self, request: Any, key: str) -> Any:
-        """Return the backend's answer, slept between at most 5 attempts; EnvFault for the last, a lasting one, the deadline."""
+        """Return the backend's answer, slept between at most 5 attempts; EnvFault for the last, a lasting one, the deadline.
+
+        Answers of an overloaded service are no attempts: all calls to it wait, and are made again until the deadline.
+        """
         if self._backend is None:
             raise UsageError(f"ExternalPort({self.name!r}) was made for replay and has no backend to call")
         jitter = random.Random(key)
@@ -222,9 +253,12 @@ class ExternalPort:
         late = f"; another would start after the deadline of {self._deadline_seconds:g} s"
         seconds = min(self._attempt_seconds, self._deadline_seconds)
         wasted: Counter[str] = Counter()
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        attempt = 1
+        while True:
             try:
-                return self._check_response(self._with_waste(self._backend(request, seconds), wasted))
+                response = self._check_response(self._with_waste(self._backend(request, seconds), wasted))
+                self._hold.end()
+                return response
             except BudgetSpent as end:
                 end.usage = dict(wasted)
                 raise
@@ -233,18 +267,21 @@ class ExternalPort:
                 fault.usage = dict(wasted)
                 if isinstance(fault, ContextFull):
                     raise
-                if not fault.retryable or attempt == MAX_ATTEMPTS:
+                if not fault.retryable or (attempt == MAX_ATTEMPTS and not fault.overloaded):
                     raise self._final(fault, attempt) from fault
                 # Full jitter; where the service named a time, on top of it, so that callers do not come back at once.
                 pause = jitter.uniform(0.0, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
                 pause += min(max(fault.wait_seconds, 0.0), LONGEST_ASKED_PAUSE_SECONDS)
+                if fault.overloaded:
+                    pause += self._hold.begin(self._clock())
+                else:
+                    attempt += 1
                 if self._clock() + pause >= ends:
-                    raise self._final(fault, attempt, late) from fault
+                    raise self._final(fault, attempt - (not fault.overloaded), late) from fault
                 self._wait(pause)
                 seconds = min(self._attempt_seconds, ends - self._clock())
                 if seconds <= 0.0:  # it slept for longer than it was asked to
-                    raise self._final(fault, attempt, late) from fault
-        raise AssertionError("unreachable: the last attempt returns or raises")
+                    raise self._final(fault, attempt - (not fault.overloaded), late) from fault
 
     def _with_waste(self, response: Any, wasted: Mapping[str, int]) -> Any:
         """Add the cost of failed attempts to the response; only chat models count it."""

@@ -150,7 +150,8 @@ def for_good(search, client, fault, place):
     wire_type, make = CLIENTS[client]
     with FaultyServer(wire_type(script), lambda number: fault if number >= place else None) as server:
         seconds = 0.05 if fault in ENDLESS else 10.0
-        [result] = play(plan, ChatPolicy(make(server.url), wait=no_wait, attempt_seconds=seconds))
+        limits = {"attempt_seconds": seconds, "deadline_seconds": 1.0 if fault == "overloaded" else 600.0}
+        [result] = play(plan, ChatPolicy(make(server.url), wait=no_wait, **limits))
         assert server.count > place
     no_reward(result)
 

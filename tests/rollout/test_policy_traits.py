@@ -10,6 +10,7 @@ from agent_envs import Reply
 from agent_envs.evaluation.runs.evaluate import BudgetedPolicy
 from agent_envs.evaluation.runs.live import CountedPolicy
 from agent_envs.rollout.policy import PolicyTraits, traits_of
+from agent_envs.rollout.reply_log import RememberingPolicy, ReplyLog
 from agent_envs.services.chat.spending import Budget
 from tests import ROOT
 
@@ -41,7 +42,11 @@ def counted(policy):
     return CountedPolicy(policy, lambda **counts: None)
 
 
-WRAPPERS = [budgeted, begun, counted]
+def remembering(policy):
+    return RememberingPolicy(policy, ReplyLog(None))
+
+
+WRAPPERS = [budgeted, begun, counted, remembering]
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
@@ -66,7 +71,9 @@ def test_traits_are_read_in_one_place():
                 acts = isinstance(made, ast.ClassDef) and any(map(_is_act, made.body))
                 if acts and any(map(_is_a_policy, ast.walk(made))):
                     taking.add(made.name)
-    assert taking == {"BudgetedPolicy", "CountedPolicy"}, "a new wrapper of policies belongs in WRAPPERS"
+    assert taking == {"BudgetedPolicy", "CountedPolicy", "RememberingPolicy"}, (
+        "a new wrapper of policies belongs in WRAPPERS"
+    )
 
 
 def _is_act(node):

@@ -196,7 +196,13 @@ class Quiz(TurnEnv):
 
     def __init__(self, *, client="openai", url="", seconds=10.0, render_mode=None):
         self.render_mode, self.source, self.max_turns = render_mode, Towns(), 3
-        port = chat_port(CLIENTS[client][1](url), deterministic=True, attempt_seconds=seconds, wait=lambda pause: None)
+        port = chat_port(
+            CLIENTS[client][1](url),
+            deterministic=True,
+            attempt_seconds=seconds,
+            deadline_seconds=20 * seconds,
+            wait=lambda pause: None,
+        )
         self.judge = ModelJudge(port)
 
     def _begin(self, task, key):
@@ -237,7 +243,7 @@ def test_a_failing_judge_gives_no_reward(client, fault):
 def gives_no_reward(client, fault, place, stays):
     wire = CLIENTS[client][0](fair)
     wrong = (lambda number: number >= place) if stays else (lambda number: number == place)
-    seconds = (0.05 if stays else 0.5) if fault in ENDLESS else 10.0
+    seconds = (0.05 if stays else 0.5) if fault in (*ENDLESS, "overloaded") else 10.0
     with FaultyServer(wire, lambda number: fault if wrong(number) else None) as server:
         env = gym.make("toy/Quiz-v0", client=client, url=server.url, seconds=seconds)
         [(_, result)] = run_many([Planned("k", spec_json(env), 0, "dev", 0)], Always(), pause_seconds=0.0)

@@ -371,3 +371,27 @@ def test_a_port_that_cannot_work_is_refused(tmp_path):
         port.recording = recording
         with pytest.raises(UsageError, match="has no backend"):
             port.call("a", SITES[0])
+
+
+def test_an_overload_of_minutes_is_waited_out_by_all_calls_together():
+    """Two calls in a row meet it: neither is given up after five answers, and the second begins no pauses of its own."""
+    service, made = Flaky(12), Counter()
+    service.fault.overloaded = True
+    port, time = timed(
+        lambda request, seconds: (made(request, seconds), service(request, seconds))[1], deadline_seconds=600.0
+    )
+    with pytest.warns(UserWarning, match="user is overloaded: calls to it wait, up to 60 s"):
+        assert port.call("a", SITES[0]) == "fine"
+    assert made.calls == 13 and 300 < sum(time.waits) < 600 and max(time.waits) <= 61
+    assert port.call("b", SITES[0]) == "fine" and len(time.waits) == 12
+    service.calls = 11
+    assert port.call("c", SITES[0]) == "fine" and time.waits[12] <= 3  # a later one begins small
+
+
+def test_an_overload_ends_a_call_at_its_deadline():
+    service = Flaky(99)
+    service.fault.overloaded = True
+    port, time = timed(service, deadline_seconds=20.0)
+    with pytest.warns(UserWarning), pytest.raises(EnvFault, match=r"deadline of 20 s\)$"):
+        port.call("a", SITES[0])
+    assert sum(time.waits) < 20 and service.calls >= 4

@@ -206,7 +206,7 @@ class HttpChat(Uncopied):
         if explained is None and not (quoted or lasting):
             return fault
         explained = explained or EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
-        explained.usage = fault.usage
+        explained.usage, explained.overloaded = fault.usage, fault.overloaded
         return explained
 
     def _hide_key(self, reply: ChatReply) -> ChatReply:

@@ -15,6 +15,7 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.terminal import visible
 
 RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
+OVERLOADED = 529
 QUOTED_CHARACTERS = 300
 SHORTEST_SECRET = 6
 MAX_DEPTH = 100
@@ -72,7 +73,9 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, place: str, ur
             text = text.replace(secret, "[hidden]")
         quote = one_line(text)
     retryable = status in RETRYABLE_STATUSES or status >= 500
-    return EnvFault(f"{place}: answered {status}{quote and ': '}{quote}", retryable, wait_seconds_of(headers))
+    fault = EnvFault(f"{place}: answered {status}{quote and ': '}{quote}", retryable, wait_seconds_of(headers))
+    fault.overloaded = status == OVERLOADED
+    return fault
 
 
 def wait_seconds_of(headers: Mapping[str, str]) -> float:
