@@ -122,4 +122,5 @@ def place_of(request: Request) -> str:
 
 def _reply_of(row: dict[str, Any]) -> Reply:
     """Return the reply of its stored form."""
-    return Reply(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    return Reply(**fields)

@@ -251,7 +251,7 @@ def run_many(
         left = [item for item in plan if item.key not in finished]
         if place is not None and place.recording is not None:
             services = replace(services or Services(), recording=place.recording)
-        replies = ReplyLog(place and place.path.with_name(f"{place.path.stem}-replies.jsonl"), finished)
+        replies = ReplyLog(place.path.with_name(f"{place.path.stem}-replies.jsonl") if place else None, finished)
         lockstep = Lockstep(
             policy if traits.needs_env else RememberingPolicy(policy, replies), services=services, threads=concurrency,
             attempts=FAULT_ATTEMPTS, pause_seconds=pause_seconds, keep_errors=True,
