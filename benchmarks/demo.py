@@ -105,7 +105,7 @@ def plan_steps(tasks: int, full: bool) -> list[DemoStep]:
         steps += [DemoStep(name, "evaluation", tasks * len(values) * len(choice.turn_limits))]
     suite = load_suite(demo_board.SUITE)
     episodes = suite.trials * sum(len(entry.tasks) for entry in suite.entries)
-    for number in range(len(demo_board.AGENTS)):
+    for number in range(len(demo_board.DEMO_AGENTS)):
         steps += [DemoStep(f"board-eval-{number}", "evaluation", episodes)]
         steps += [DemoStep(f"board-{verb}-{number}", "board") for verb in ("pack", "add")]
     steps += [

@@ -30,7 +30,8 @@ from leaderboard.pages import write_boards
 from leaderboard.verify import ACCEPTED, How
 
 BLIND = "leaderboard.blind_replay:BlindReplay"  # the best of 8 random plays of each task, played back
-AGENTS = ("null", "random", BLIND, "benchmarks.agents:Heuristics", "solver")
+DEMO_AGENTS = ("null", "random", "benchmarks.agents:Heuristics", "solver")  # of `make demo`
+AGENTS = (*DEMO_AGENTS, BLIND)
 READERS = ("benchmarks.reader_agents:SearchesOnce", "benchmarks.reader_agents:SearchesOn")
 TRAINED = ("trainers.grpo", "--preset", "tiny-minute", "--log.no-curves")
 # A real language model, with few tokens a turn and a context that tau2's prompts alone fill: half an hour of a core.
@@ -38,9 +39,9 @@ REAL = "hf:smollm2-135m --agent-arg max_new_tokens=24 --agent-arg max_context=10
 SUITE = "demo@1"
 BOARD = f'''title = "Demo"
 suite = "{SUITE}"
-about = """Marks to measure by: an agent that says nothing, random legal play, the best of eight random plays of each task \
-played back without a look, plain rules, and the solver, which reads the gold. The rest of them read none: they stand with \
-the solver because they are handed the environment, to record the plays or to choose the rules by. \
+about = """Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the \
+gold. The heuristics, and the blind replay where it stands, read none: they are with the solver because they are handed \
+the environment, to choose the rules by, or to record random plays, the best of which is played back without a look. \
 Baselines of benchmarks.reader_agents, where they stand, have a scripted reader in place of a model. \
 hf:smollm2-135m, where it stands, is a language model of 135 million weights with 24 tokens a turn and a context of 1,024."""
 '''
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def commands(out: Path, agents: tuple[str, ...] = AGENTS) -> Iterator[tuple[str | Path, ...]]:
+def commands(out: Path, agents: tuple[str, ...] = DEMO_AGENTS) -> Iterator[tuple[str | Path, ...]]:
     """Yield the commands that are still to run, each once the one before has ended: a module and its words."""
     board = out / "board"
     (board / "boards").mkdir(parents=True, exist_ok=True)
