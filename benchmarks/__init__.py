@@ -34,5 +34,7 @@ Modules, in reading order:
     demo, demo_page, demo_log, demo_model, demo_board: `make demo`: steps, page, log with a budget, first model, a board.
     first_turns: valid turns of a small language model by the prompt alone, with and without worked turns.
     reader_agents: baselines with the scripted reader, by names that an evaluation takes.
+    provider_faults, provider_reports: public reports of what providers do, acted by local servers, with right controls.
+    blind_replays: how far the best of some random plays of each task comes, played back.
     peers/: scripts that run in a peer's own virtual environment.
 """

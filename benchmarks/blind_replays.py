@@ -1,4 +1,4 @@
-"""How far a player comes that never looks: the best of k random plays of each task, played back, beside random play.
+"""The best of k random plays of each task is played back, beside random play: how far a player comes that never looks.
 
     python -m benchmarks.blind_replays [--tasks 16] [--ids ID ...] [--suites demo@1 core@1] [--out FILE]
 

@@ -3,7 +3,7 @@
     python -m benchmarks.provider_faults [--rows NAME ...] [--against FOLDER] [--out FILE]
 
 A row plays one episode with an agent behind a server that does what the report says, and compares what became of it with what
-is wanted; its control is the same episode with the same kind of server and a right answer, which has to be paid. `--against`
+is expected; its control is the same episode with the same kind of server and a right answer, which has to be paid. `--against`
 plays the rows with another checkout's `agent_envs`, too: before and after stand beside each other. Nothing outside this
 machine is asked. benchmarks/results/provider_faults.json keeps the figures that docs/log.md has.
 """
@@ -34,7 +34,7 @@ RESULTS = Path(__file__).parent / "results" / "provider_faults.json"
 
 
 @dataclass
-class Played:
+class Ending:
     """What became of an episode: the agent's calls, faults, turns, success, and how it ended."""
 
     calls: int = 0
@@ -90,7 +90,7 @@ def served(script: Script, gold: str) -> Iterator[tuple[str, list[Any]]]:
         server.server_close()
 
 
-def play(report: Report, script: Script, service: Script | None) -> Played:
+def play(report: Report, script: Script, service: Script | None) -> Ending:
     """Play a report's episode with a script behind the agent, and one behind its judge or user where it has one."""
     from agent_envs.evaluation.runs.evaluate import evaluate, resume
     from agent_envs.evaluation.runs.run_folder import Settings, open_run
@@ -113,7 +113,7 @@ def play(report: Report, script: Script, service: Script | None) -> Played:
         [summary] = result.summaries
         turns = row.result.trajectory.turns
         [outcome] = summary.outcomes
-        return Played(calls, summary.faults, len(turns), summary.success.value == 1, outcome, len(bodies) - calls)
+        return Ending(calls, summary.faults, len(turns), summary.success.value == 1, outcome, len(bodies) - calls)
 
 
 def gold_of(report: Report) -> str:
@@ -132,13 +132,13 @@ def try_report(report: Report) -> dict[str, Any]:
     """Play a report and its control; return both, and whether each came out as it should."""
     if report.provider == "anthropic" and find_spec("anthropic") is None:
         return {"name": report.name, "verdict": "not tried: extra anthropic"}
-    played = play(report, report.script, report.service)
+    result = play(report, report.script, report.service)
     control = play(report, report.control or right_script(report), report.service and report.right_service)
     paid = "paid" if control.success else control.text()
-    fits = all(getattr(played, name) == value for name, value in report.wanted.items())
+    fits = all(getattr(result, name) == value for name, value in report.expected.items())
     return {
-        "name": report.name, "thread": report.thread, "does": report.does, "wanted": report.wanted, "played": vars(played),
-        "text": played.text(), "verdict": "right" if fits else "wrong", "control": paid,
+        "name": report.name, "thread": report.thread, "does": report.does, "expected": report.expected, "result": vars(result),
+        "text": result.text(), "verdict": "right" if fits else "wrong", "control": paid,
     }  # fmt: skip
 
 
@@ -166,11 +166,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(rows))
         return 0
     before = played_by(options.against, options.rows) if options.against else {}
-    print("| report | the server | wanted | before | after | control |\n|---|---|---|---|---|---|")
+    print("| report | the server | expected | before | after | control |\n|---|---|---|---|---|---|")
     for row in rows:
         old = before.get(row["name"], {})
-        wanted = ", ".join(f"{name} {value}" for name, value in row.get("wanted", {}).items())
-        cells = (f"{row['name']} ({row.get('thread', '')})", row.get("does", ""), wanted, _cell(old), _cell(row))
+        expected = ", ".join(f"{name} {value}" for name, value in row.get("expected", {}).items())
+        cells = (f"{row['name']} ({row.get('thread', '')})", row.get("does", ""), expected, _cell(old), _cell(row))
         print("| " + " | ".join([*cells, row.get("control", "")]) + " |")
     if options.out:
         text = json.dumps([row | {"before": before.get(row["name"], {}).get("text", "")} for row in rows], indent=1)
@@ -182,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _cell(row: dict[str, Any]) -> str:
-    """Return what a row came to and whether that is right; "" for none."""
+    """Return the verdict on a row, and what it came to; "" for no row."""
     return f"{row['verdict']}: {row.get('text', '')}" if row else ""
 
 

@@ -1,4 +1,4 @@
-"""The reports of `provider_faults`: what a server does, which episode it is met in, and what is wanted of it.
+"""The reports of `provider_faults`: what a server does, which episode it is met in, and what is expected of it.
 
 A script is a function from a request's body and its number, from 1, to a status and the JSON that is answered; GOLD in it
 stands for the task's gold answer. Threads are named as their projects number them.
@@ -35,7 +35,7 @@ class Report:
         thread: where it was told.
         does: what the server does.
         script: that does it.
-        wanted: fields of `Played` with the values that are right.
+        expected: fields of `Ending` with the values that are right.
         env: the id, with its `arguments`.
         provider: `openai` or `anthropic`, whose format is spoken.
         asks: the argument that names the judge or user behind `service`; `right_service` is the control's.
@@ -47,7 +47,7 @@ class Report:
     thread: str
     does: str
     script: Script
-    wanted: dict[str, Any]
+    expected: dict[str, Any]
     env: str = "SearchQA"
     arguments: dict[str, Any] = field(default_factory=lambda: SMALL)
     provider: str = "openai"

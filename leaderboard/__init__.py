@@ -9,6 +9,7 @@ Modules, in reading order:
     badges: what a verdict proves, and what it does not.
     registering: a nonce is issued to an agent, and draws generated tasks that nobody can have seen before.
     standings: verified submissions of one suite beside each other: paired comparisons, Holm, ties as ranges of places.
+    blind_replay: a reference that never looks, and the entries where it comes far.
     decisions: decisions.jsonl: accepted, rejected, withdrawn, disputed, reproduced; appended, never rewritten.
     board: the folder of a board: adding, withdrawing, and verifying all that a build shows.
     transcripts: some episodes of a row, stepped again to be read.

@@ -1,4 +1,4 @@
-"""Each report's server is played: what becomes of the episode is what is wanted, and a right answer beside it is paid."""
+"""Each report's server is played: what becomes of the episode is what is expected, and a right answer beside it is paid."""
 
 import json
 
@@ -30,13 +30,13 @@ def test_the_rows_that_are_kept_are_those_of_today():
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert [row["name"] for row in rows] == list(BY_NAME) and len(rows) == len(REPORTS) >= 40
     assert all(row["verdict"] == "right" and row["control"] == "paid" and row["before"] for row in rows)
-    assert [row["wanted"] for row in rows] == [json.loads(json.dumps(report.wanted)) for report in REPORTS]
+    assert [row["expected"] for row in rows] == [json.loads(json.dumps(report.expected)) for report in REPORTS]
 
 
 def test_a_row_that_does_not_come_out_fails_the_command(monkeypatch, capsys):
     from dataclasses import replace
 
-    wrong = replace(BY_NAME["no usage"], wanted={"success": False})
+    wrong = replace(BY_NAME["no usage"], expected={"success": False})
     monkeypatch.setattr(provider_faults, "REPORTS", [wrong])
     monkeypatch.setattr(provider_faults, "without_pauses", lambda: None)  # it lasts as long as the process
     assert provider_faults.main(["--rows", "no usage"]) == 1

@@ -1,4 +1,4 @@
-"""What a provider wants back with a turn goes back as it came, to the same model alone; servers act as the providers do."""
+"""Servers that act as providers do get back with a turn what they want, as it came, and to the same model alone."""
 
 from tests.needs import require
 

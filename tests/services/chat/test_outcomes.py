@@ -1,4 +1,4 @@
-"""What became of a model's turn: acted, cut, refused or failed, in every form that providers have for it."""
+"""A model's turn acted, was cut, was refused, or failed: in every form that providers have for it."""
 
 from tests.needs import require
 
