@@ -32,6 +32,7 @@ MAX_ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_ASKED_PAUSE_SECONDS = 60.0
 LONGEST_HOLD_SECONDS = 60.0
+MOST_OVERLOADS = 30  # answers to one call, whatever its clock says
 HOLDS_UNTOLD = 3  # of a service that is overloaded, before a warning tells of it
 
 
@@ -253,7 +254,7 @@ class ExternalPort:
         late = f"; another would start after the deadline of {self._deadline_seconds:g} s"
         seconds = min(self._attempt_seconds, self._deadline_seconds)
         wasted: Counter[str] = Counter()
-        attempt = 1
+        attempt, overloads = 1, 0
         while True:
             try:
                 response = self._check_response(self._with_waste(self._backend(request, seconds), wasted))
@@ -267,7 +268,9 @@ class ExternalPort:
                 fault.usage = dict(wasted)
                 if isinstance(fault, ContextFull):
                     raise
-                if not fault.retryable or (attempt == MAX_ATTEMPTS and not fault.overloaded):
+                overloads += fault.overloaded
+                spent = overloads > MOST_OVERLOADS if fault.overloaded else attempt == MAX_ATTEMPTS
+                if not fault.retryable or spent:
                     raise self._final(fault, attempt) from fault
                 # Full jitter; where the service named a time, on top of it, so that callers do not come back at once.
                 pause = jitter.uniform(0.0, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))

@@ -228,7 +228,7 @@ def test_a_fault_that_stays_is_raised(kind):
         retriever = Quick("search_r1", server.url, attempt_seconds=0.2, deadline_seconds=20.0)
         with pytest.raises(EnvFault, match=f"^{retriever.name}: "):
             retriever.search("a", 1)
-        assert 1 <= server.count <= 10
+        assert 1 <= server.count <= (31 if kind == "overloaded" else 10)  # an overload is no attempt
 
 
 def test_a_dead_server_is_a_fault():
