@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.rollout.policy import MOST_REASON, Reply, Request
+from agent_envs.rollout.chat_policy import turn_of
+from agent_envs.rollout.policy import Reply, Request
 from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port, make_chat_model
 from agent_envs.services.chat.port import ChatPort
 from agent_envs.services.chat.spending import Budget
@@ -29,7 +30,7 @@ class TurnModel:
     draw: int = 0
     usage: Counter[str] = field(default_factory=lambda: Counter(calls=0))
     call_count: int = 0
-    finish_reason: str = ""  # of the newest call
+    answer: ChatReply = field(default_factory=lambda: ChatReply(""))  # to the newest call
 
     def ask(self, messages: Sequence[dict[str, Any]], stop: Sequence[str] = ()) -> str:
         """Return the text that the model writes."""
@@ -53,10 +54,9 @@ class TurnModel:
         )
         site = CallSite(self.request.episode_key, self.request.branch, self.request.turn * MOST_CALLS + self.call_count)
         self.call_count += 1
-        answer = ask(self.port, chat_request, site)
-        self.usage += Counter({"calls": 1, **answer.usage})
-        self.finish_reason = answer.stop_reason[:MOST_REASON]
-        return answer
+        self.answer = ask(self.port, chat_request, site)
+        self.usage += Counter({"calls": 1, **self.answer.usage})
+        return self.answer
 
 
 class ChatAgent:
@@ -121,4 +121,4 @@ class ChatAgent:
         except (EnvFault, BudgetSpent) as end:
             end.usage = dict(model.usage + Counter(end.usage))  # with the calls of this turn that were answered
             raise
-        return Reply(action, usage=dict(model.usage), finish_reason=model.finish_reason)
+        return turn_of(model.answer, action, dict(model.usage))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agent_envs.base.dialects import outside_thoughts
 from agent_envs.base.terminal import escaped
 from agent_envs.rollout.policy import MOST_REASON, Reply, Request
-from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
+from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port
 from agent_envs.services.chat.model import MAX_TOKENS
 from agent_envs.services.chat.spending import Budget
 from agent_envs.services.recording import CallSite, Recording
@@ -86,8 +86,13 @@ class ChatPolicy:
             usage.update(reply.usage)  # a stop string inside a thought ends nothing: the model goes on from it
             reply = ask(self._port, replace(chat_request, prefill=reply.text), site)
         usage.update(reply.usage)
-        reason = ": ".join(filter(None, (reply.stop_reason, reply.refusal)))
-        return Reply(
-            reply.canonical, usage=dict(usage), finish_reason=escaped(reason, MOST_REASON)[:MOST_REASON],
-            outcome=reply.outcome or "acted", opaque=reply.opaque,
-        )  # fmt: skip
+        return turn_of(reply, reply.canonical, dict(usage))
+
+
+def turn_of(reply: ChatReply, action: str, usage: dict[str, int]) -> Reply:
+    """Return an action that an agent made of a model's reply, with its outcome; its opaque part if the action is the reply."""
+    reason = ": ".join(filter(None, (reply.stop_reason, reply.refusal)))
+    return Reply(
+        "" if reply.refusal else action, usage=usage, finish_reason=escaped(reason, MOST_REASON)[:MOST_REASON],
+        outcome=reply.outcome or "acted", opaque=reply.opaque if action == reply.canonical else "",
+    )  # fmt: skip

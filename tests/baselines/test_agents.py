@@ -313,3 +313,20 @@ def test_an_agent_is_one_short_file_without_torch():
         )
     assert issubclass(agent_class("rag"), ChatAgent) and agent_envs.__name__ not in AGENTS
     assert json.dumps(AGENTS)
+
+
+def test_a_refusal_ends_the_episode_of_every_agent_and_what_a_service_wants_back_goes_back():
+    """One call and no action where the model refuses; the opaque part of a reply is on its message in the next request."""
+    for name in ("direct", "rag", "tag_agent", "react"):
+        model = ScriptedChat([ChatReply("", usage={"calls": 1}, stop_reason="content_filter", refusal="No.")])
+        result = run_episode(gym.make("agent_envs/SearchQA-v0"), make_agent(f"baseline:{name}", model=model), seed=0)
+        last = result.trajectory.last
+        assert (last.action, last.outcome, result.usage["calls"]) == ("", "refused", 1)
+    bodies = []
+
+    def speak(request):
+        bodies.append([message.get("opaque") for message in request.messages if message["role"] == "assistant"])
+        return ChatReply("<search>who</search>" if len(bodies) < 2 else "<answer>x</answer>", opaque="{}")
+
+    run_episode(gym.make("agent_envs/SearchQA-v0"), make_agent("baseline:tag_agent", model=ScriptedChat(speak)), seed=0)
+    assert bodies == [[], ["{}"]]
