@@ -18,7 +18,7 @@ import gymnasium as gym
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.base.terminal import progress_bar
+from agent_envs.base.terminal import progress_bar, stop_on_sigterm
 from agent_envs.core.env import spec_json
 from agent_envs.evaluation.runs.evaluate import make_agent
 from agent_envs.rollout.episode_runner import Planned
@@ -68,6 +68,7 @@ def named_options(pairs: list[str], option: str = "--agent-arg") -> dict[str, An
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and print how many tasks were solved; return 0, or 2 for an error, told on standard error."""
+    stop_on_sigterm()
     parser = argparse.ArgumentParser(prog="python -m baselines.best_of_n", description=__doc__.partition("\n")[0])
     parser.add_argument("env", help="an id, as SearchQA")
     parser.add_argument("--agent", required=True, help="baseline:NAME, openai:MODEL@URL, ...")

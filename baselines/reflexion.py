@@ -17,6 +17,7 @@ import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.terminal import stop_on_sigterm
 from agent_envs.core.env import spec_json
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Request
@@ -72,6 +73,7 @@ def attempts(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and print the tasks solved within each trial; return 0, or 2 for an error, told on stderr."""
+    stop_on_sigterm()
     parser = argparse.ArgumentParser(prog="python -m baselines.reflexion", description=__doc__.partition("\n")[0])
     parser.add_argument("env", help="an id, as SearchQA")
     parser.add_argument("--agent-arg", action="append", default=[], help="model=openai:MODEL@URL and its options")

@@ -24,7 +24,7 @@ import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError, DataMissing, UsageError
-from agent_envs.base.terminal import print_table, progress_bar, show
+from agent_envs.base.terminal import print_table, progress_bar, show, stop_on_sigterm
 from agent_envs.core.env import core_of
 from agent_envs.evaluation.runs.evaluate import Result, evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
@@ -229,6 +229,7 @@ def _slug(name: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, 3 if a cell is missing or incomplete, or 2 for an error, told on standard error."""
+    stop_on_sigterm()
     parser = argparse.ArgumentParser(
         prog="python -m baselines.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.base.terminal import print_result, print_table, progress_bar, show
+from agent_envs.base.terminal import print_result, print_table, progress_bar, show, stop_on_sigterm
 from agent_envs.evaluation.report.charts import points
 from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.submission.provenance import unanswered
@@ -114,6 +114,7 @@ def _add_decision_options(one: argparse.ArgumentParser) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the verb's code: 2 for an error on stderr, 1 for a closed pipe, 130 for Ctrl-C."""
+    stop_on_sigterm()
     try:
         try:
             args = _parser().parse_args(arguments)

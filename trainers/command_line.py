@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.terminal import stop_on_sigterm
 from trainers.training.metrics import METRICS_FILE
 
 S = TypeVar("S")
@@ -116,7 +117,8 @@ def option_names(kind: type, above: str = "") -> set[str]:
 
 @contextlib.contextmanager
 def one_line_errors(program: str) -> Iterator[None]:
-    """End the process with one line on stderr: code 2 for AgentEnvsError and FloatingPointError, 130 for Ctrl-C."""
+    """End the process with one line on stderr: code 2 for AgentEnvsError and FloatingPointError, 130 for Ctrl-C or SIGTERM."""
+    stop_on_sigterm()
     try:
         yield
     except KeyboardInterrupt:

@@ -7,7 +7,9 @@ import contextlib
 import itertools
 import json
 import re
+import signal
 import sys
+import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -26,6 +28,20 @@ WIDE = 180
 
 
 LINE_SECONDS = 10.0
+
+
+def stop_on_sigterm() -> None:
+    """Let SIGTERM do from now on what Ctrl-C does at that moment: what runs in a container or a queue is stopped so."""
+
+    def interrupted(number: int, frame: Any) -> None:
+        """Call the handler of Ctrl-C, or raise KeyboardInterrupt where it has none, as in a shell's background job."""
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):
+            raise KeyboardInterrupt
+        handler(number, frame)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, interrupted)
 
 
 def visible(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_envs.base.errors import AgentEnvsError
-from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.base.terminal import print_result, print_table, show, stop_on_sigterm
 from agent_envs.cli.data import data_app
 from agent_envs.cli.doctor import doctor
 from agent_envs.cli.eval import evaluate_agent
@@ -36,6 +36,7 @@ def main() -> None:
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII only still gets every line
             stream.reconfigure(errors=errors)
+    stop_on_sigterm()
     try:
         app()
     except AgentEnvsError as error:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,8 +40,6 @@ def serve_retriever(
     passages = _corpus(corpus)
     served = built_over(None, retriever, passages, None).retriever
     with RetrieverServer(served, passages, host=host, port=port, token=token, tell=tell, verbose=verbose) as server:
-        # As Ctrl-C: what started this from a script or a container ends it so.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         _announce(server, as_json)
         try:
             server.serve_forever()

@@ -16,7 +16,7 @@ MOST = 6_520
 # trainers at most, and `agent-envs eval` 40.
 TRIPS = {
     "step": (step_trip, {"trainers": (20, 3_280), "agent_envs": (28, 4_030)}),
-    "eval": (eval_trip, {"trainers": (0, 0), "agent_envs": (46, 6_830)}),
+    "eval": (eval_trip, {"trainers": (0, 0), "agent_envs": (46, 6_840)}),
 }
 SLACK_FILES, SLACK_LINES = 1, 160  # by which a trip may be shorter before its numbers have to follow
 
