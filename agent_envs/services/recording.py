@@ -269,8 +269,8 @@ class ExternalPort:
                 if isinstance(fault, ContextFull):
                     raise
                 overloads += fault.overloaded
-                spent = overloads > MOST_OVERLOADS if fault.overloaded else attempt == MAX_ATTEMPTS
-                if not fault.retryable or spent:
+                is_last = overloads > MOST_OVERLOADS if fault.overloaded else attempt == MAX_ATTEMPTS
+                if not fault.retryable or is_last:
                     raise self._final(fault, attempt) from fault
                 # Full jitter; where the service named a time, on top of it, so that callers do not come back at once.
                 pause = jitter.uniform(0.0, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
