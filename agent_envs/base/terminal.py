@@ -193,13 +193,13 @@ def stage_lines(title: str) -> Callable[[str, float], None]:
     report = _lines(lambda percent, _, stage: f"{title}: {stage} {percent} %", seconds=2.0)
 
     def tell(stage: str, fraction: float) -> None:
-        """Report a stage's progress: in place on a terminal, its line ended at 1.0, else a line each 2 seconds at most."""
+        """Report a stage's progress: in place on a terminal, its line ended at 1.0, else a line each 2 seconds and at 1.0."""
         if sys.stderr.isatty():
             print(
                 f"\r{title}: {stage} {100 * fraction:.0f} %\x1b[K", end="\n" if fraction >= 1 else "", file=sys.stderr
             )
         else:
-            report(int(100 * fraction), -1, stage)
+            report(int(100 * fraction), 100, stage)
 
     return tell
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent_envs.base.terminal import print_table
+from agent_envs.base.terminal import print_table, stage_lines
 
 
 def printed(capsys, monkeypatch, columns, heads, rows):
@@ -29,3 +29,10 @@ def test_no_word_of_a_table_is_broken(capsys, monkeypatch, columns):
     assert words <= set(text.split()) and max(map(len, text.splitlines())) <= columns
     side_by_side = any({"environment", "comparisons"} <= set(line.split()) for line in text.splitlines())
     assert side_by_side == (columns >= 80)
+
+
+def test_a_stage_ends_with_a_line_where_there_is_no_terminal(capsys):
+    tell = stage_lines("Sort-v0")
+    for fraction in (0.25, 0.999, 1.0):
+        tell("tasks drawn", fraction)
+    assert capsys.readouterr().err == "Sort-v0: tasks drawn 100 %\n"  # the others came within two seconds
