@@ -24,10 +24,10 @@ from agent_envs.evaluation.runs.evaluate import evaluate, resume
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.suite import load_suite
+from agent_envs.evaluation.verification.verify import ACCEPTED, How
 from leaderboard.board import add, boards_of
 from leaderboard.decisions import accepted_submissions, decisions_of
 from leaderboard.pages import write_boards
-from leaderboard.verify import ACCEPTED, How
 
 BLIND = "leaderboard.blind_replay:BlindReplay"  # the best of 8 random plays of each task, played back
 DEMO_AGENTS = ("null", "random", "benchmarks.agents:Heuristics", "solver")  # of `make demo`

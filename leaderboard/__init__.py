@@ -1,12 +1,6 @@
-"""The leaderboard verifies submissions: every score on it is computed again by replay, and no submitted number is believed.
+"""A leaderboard is a board of verified submissions: every score is computed again by `agent_envs.evaluation.verification`.
 
 Modules, in reading order:
-    verify: from a stranger's directory to a verdict: findings, what cannot be told here, scores, badges.
-    directory: the files of a hostile directory: kinds, sizes, paths, hashes, spelling, before any is believed.
-    shards: the gzip files of rows, read under limits.
-    small_files: attempts.jsonl, held against the episodes, and recorded answers.
-    suites_known: the suite of a submission, as this installation or the board's registry has it.
-    badges: what a verdict proves, and what it does not.
     registering: a nonce is issued to an agent, and draws generated tasks that nobody can have seen before.
     standings: verified submissions of one suite beside each other: paired comparisons, Holm, ties as ranges of places.
     blind_replay: a reference that never looks, and the entries where it comes far.
@@ -21,5 +15,5 @@ Modules, in reading order:
     exports: a verified submission as the hub's evaluation results and as Parquet.
     inspect_logs: a verified submission as a log of inspect_ai.
     write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.
-    command_line: `python -m leaderboard verify | check | register | add | compare | export | build`, and decisions.
+    command_line: `python -m leaderboard register | add | compare | export | build`, and decisions.
 """

@@ -1,4 +1,4 @@
-"""`python -m leaderboard` verifies submissions and registers agents."""
+"""`python -m leaderboard` runs a board of verified submissions."""
 
 from leaderboard.command_line import main
 

@@ -25,13 +25,12 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, LongLine, Notes, Submission, Url
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
+from agent_envs.evaluation.verification.directory import Rejected, parsed
+from agent_envs.evaluation.verification.suites_known import drawn_from, known_suite, small_file
+from agent_envs.evaluation.verification.verify import ACCEPTED, How, Verification, verify
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
-from leaderboard.directory import Rejected, parsed
-from leaderboard.registering import drawn_from
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.strata import Strata, strata_of
-from leaderboard.suites_known import known_suite, small_file
-from leaderboard.verify import ACCEPTED, How, Verification, verify
 
 SUBMISSIONS, BOARDS = "submissions", "boards"
 MOST_TOML = 256_000

@@ -1,4 +1,4 @@
-"""`python -m leaderboard VERB` runs a board: its verbs verify, add, compare, show and export submissions.
+"""`python -m leaderboard VERB` runs a board: its verbs register agents, add submissions, compare, export and build pages.
 
 Exit codes: 0 accepted, 1 rejected, 2 usage, 3 cannot be told here.
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, progress_bar, show, stop_on_sigterm
+from agent_envs.cli.verify import print_verdict
 from agent_envs.evaluation.report.charts import points
 from agent_envs.evaluation.statistics.paired import p_text
-from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
-from leaderboard.badges import BADGES
+from agent_envs.evaluation.verification.verify import How
 from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant_of, find_submission
 from leaderboard.decisions import Verb
 from leaderboard.exports import hub_results, write_parquet
@@ -27,7 +27,6 @@ from leaderboard.pair_page import pair_json
 from leaderboard.registering import register
 from leaderboard.result_cache import trim
 from leaderboard.standings import Outcomes
-from leaderboard.verify import MOST_TOLD, How, Verification, verify
 
 DECIDING: dict[str, Verb] = {"withdraw": "withdrawn", "dispute": "disputed", "reproduce": "reproduced"}
 CODES = (
@@ -39,19 +38,14 @@ def _parser() -> argparse.ArgumentParser:
     """Build the parser with all verbs and their options."""
     parser = argparse.ArgumentParser(prog="python -m leaderboard", description=__doc__.partition(":")[0], epilog=CODES)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, text in (
-        ("verify", "Step every action of a submission again, and say what it proves."),
-        ("check", "Tell a submitter what a reviewer will see, and what they have not answered yet."),
-        ("add", "Verify a submission and copy it into a board, with the decision."),
-    ):
-        one = verbs.add_parser(verb, help=text, description=text, epilog=CODES)
-        one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
-        _add_verify_options(one)
-        one.add_argument(
-            "--beside", type=Path, action="append", default=[], help="another submission: equal actions are told"
-        )
-        if verb == "add":
-            _add_decision_options(one)
+    text = "Verify a submission and copy it into a board, with the decision."
+    one = verbs.add_parser("add", help=text, description=text, epilog=CODES)
+    one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
+    _add_verify_options(one)
+    one.add_argument(
+        "--beside", type=Path, action="append", default=[], help="another submission: equal actions are told"
+    )
+    _add_decision_options(one)
     for verb, text in (
         ("withdraw", "Take a submission off its board; the decision and its reason stay."),
         ("dispute", "Say on the board that a submission is in dispute; it stays there."),
@@ -138,46 +132,13 @@ def _how(args: argparse.Namespace) -> How:
     return How(suite, args.registry, max(args.jobs, 1), args.seconds)
 
 
-def _verify(args: argparse.Namespace) -> int:
-    """Verify a submission (`add` to the board; `check` for unanswered questions), print the verdict, return its exit code."""
+def _add(args: argparse.Namespace) -> int:
+    """Verify a submission, add it to the board where it is accepted, print the verdict, return its exit code."""
     with progress_bar(f"verify {args.folder.name}", quiet=args.json) as progress:
         how = replace(_how(args), beside=tuple(args.beside), progress=progress)
-        verdict = add(args.folder, args.board, how, args.who) if args.verb == "add" else verify(args.folder, how)
-    row = verdict.to_json()
-    open_questions: list[str] = []
-    if args.verb == "check" and verdict.agent:
-        open_questions = row["unanswered"] = unanswered(args.folder)
-    print_result(row, args.json, lambda: _tell(verdict, open_questions))
+        verdict = add(args.folder, args.board, how, args.who)
+    print_result(verdict.to_json(), args.json, lambda: print_verdict(verdict, []))
     return verdict.code
-
-
-def _tell(verdict: Verification, open_questions: list[str]) -> None:
-    """Print a verdict: the first findings and unknowns, entries, score, averages, badges, flags, and open questions."""
-    show(
-        f"{verdict.verdict}: submission {verdict.submission[:16] or '?'}, {verdict.agent or '?'} on {verdict.suite or '?'}"
-    )
-    for title, rows in (("rejected", verdict.findings), ("cannot tell", verdict.unknown)):
-        for item in rows[:MOST_TOLD]:
-            show(f"{title}: {item.text()}")
-        if len(rows) > MOST_TOLD:
-            show(f"{title}: and {len(rows) - MOST_TOLD} more")
-    if verdict.entries:
-        cells = [
-            [row["entry"], f"{100 * row['success']:.1f} %", f"[{100 * row['interval'][0]:.1f}, {100 * row['interval'][1]:.1f}]",
-             f"{row['played']} of {row['episodes']}", f"{row['mean_return']:.3f}"]
-            for row in verdict.entries
-        ]  # fmt: skip
-        print_table("As replayed here", ["entry", "success", "95 % interval", "played", "mean return"], cells)
-    if verdict.score is not None:
-        show(f"score {verdict.score.text()}")
-    for name, rate in verdict.averages.items():
-        show(f"{name}: {rate.text()}")
-    for name in verdict.badges:
-        show(f"badge {name}: {BADGES[name].proves} {BADGES[name].not_proved}")
-    for flag in verdict.flags:
-        show(f"flag: {flag}")
-    if open_questions:
-        show(f"not told yet: {', '.join(open_questions)}; agent-envs pack RUN DIR --about FILE adds them")
 
 
 def _register(args: argparse.Namespace) -> int:
@@ -279,7 +240,7 @@ def _clear(args: argparse.Namespace) -> int:
 
 
 VERBS = {
-    "verify": _verify, "check": _verify, "add": _verify, "register": _register,
+    "add": _add, "register": _register,
     "withdraw": _decide, "dispute": _decide, "reproduce": _decide, "compare": _compare, "export": _export, "build": _build,
     "clear": _clear,
 }  # fmt: skip

@@ -15,7 +15,7 @@ from agent_envs.evaluation.html.page import Bar, Cell, LinkedPages, Page, Render
 from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.statistics.rates import Rate
-from leaderboard.badges import BADGES
+from agent_envs.evaluation.verification.badges import BADGES
 from leaderboard.blind_replay import blind_entries
 from leaderboard.board import Board
 from leaderboard.decisions import Decision
@@ -197,7 +197,7 @@ def row_page(
         *((f"trained on the suite's {part} tasks", answers[0 if answer is None else 1 + answer]) for part, answer in trained),
     )  # fmt: skip
     flags = [f"Flag: {flag}." for flag in verdict.flags]
-    again = f"python -m leaderboard verify submissions/{verdict.submission}"
+    again = f"agent-envs verify submissions/{verdict.submission}"
     notes = (*flags, *missing, *filter(None, [training.notes]), f"To verify it again, in the board's folder: {again}")
     has_own_tasks = row.entrant.registered_suite is not None  # registered rows have tasks of their own
     strata = [] if has_own_tasks else row_strata(board.strata, row)

@@ -8,36 +8,21 @@ import hashlib
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
 
 import gymnasium as gym
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import UsageError
-from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.jsonl_log import Journal
 from agent_envs.base.serialization import sha256_text
-from agent_envs.base.strict_model import Strict
 from agent_envs.core.env import core_of
-from agent_envs.evaluation.submission.models import Label
 from agent_envs.evaluation.suites.plan import entry_env
-from agent_envs.evaluation.suites.suite import Entry, Hex, Suite, first_fault, read_suite, suite_text
+from agent_envs.evaluation.suites.suite import Entry, Suite, first_fault, suite_text
+from agent_envs.evaluation.verification.suites_known import NAME, Registration
 
 FIRST, LAST = 10**6, 2**30  # indices of tasks, beyond those of every split
-NAME = "registrations.jsonl"
 _TRIES = 50
-
-
-class Registration(Strict):
-    """One row of the registry: who will play which suite, and the nonce that was issued."""
-
-    format: Annotated[Literal["agent-envs/registration@1"], Field(alias="schema")] = "agent-envs/registration@1"
-    agent: Label
-    suite: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,40}@[0-9.]{1,9}$")]
-    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
-    digest: Hex
-    time: Annotated[str, Field(max_length=40)]
 
 
 def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
@@ -98,26 +83,3 @@ def register(suite: Suite, agent: str, registry: Path) -> tuple[Registration, Pa
     with Journal(registry / NAME) as journal:
         journal.append(row.model_dump(mode="json"))
     return row, path, left
-
-
-def drawn_from(registry: Path) -> dict[str, str]:
-    """Return the suite that each registration drew from, by the id of the suite that it drew."""
-    rows = map(Registration.model_validate, read_journal(registry / NAME))
-    return {row.id: row.suite for row in rows}
-
-
-def registered_suite(registry: Path, name: str) -> tuple[Suite, str] | None:
-    """Return a registration's suite and agent, by the suite's id; None without one; UsageError if the suite's file differs.
-
-    Raises:
-        UsageError: the board's own files do not belong together.
-    """
-    for row in read_journal(registry / NAME):
-        registration = Registration.model_validate(row)
-        if registration.id == name:
-            path = registry / f"{registration.id}.json"
-            suite = read_suite(path.read_bytes(), str(path))
-            if suite.digest() != registration.digest:
-                raise UsageError(f"{path} is not the suite that was registered: restore it from a copy")
-            return suite, registration.agent
-    return None

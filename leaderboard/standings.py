@@ -33,10 +33,10 @@ from agent_envs.evaluation.statistics.student import t_tail
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.suites.suite import Suite
+from agent_envs.evaluation.verification.badges import ranked
+from agent_envs.evaluation.verification.verify import Verification
 from agent_envs.services.chat.model import known_counts
-from leaderboard.badges import ranked
 from leaderboard.decisions import Decision
-from leaderboard.verify import Verification
 
 LEVEL = 0.05
 WIDTH = 1.959963984540054  # standard errors to each side of a normal interval of 95 %

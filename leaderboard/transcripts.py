@@ -23,10 +23,10 @@ from agent_envs.evaluation.submission.episode_rows import EpisodeRow, row_text
 from agent_envs.evaluation.submission.models import entry_folders
 from agent_envs.evaluation.submission.replaying import Checked, Place, RowReplayer, places_of
 from agent_envs.evaluation.suites.suite import Suite, suite_names, suite_text
+from agent_envs.evaluation.verification.directory import Directory, Rejected, parsed
+from agent_envs.evaluation.verification.small_files import lines_of, unpack_answers
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
-from leaderboard.directory import Directory, Rejected, parsed
-from leaderboard.small_files import lines_of, unpack_answers
 from leaderboard.standings import Entrant
 
 MOST = 16  # of a row

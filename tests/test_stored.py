@@ -16,10 +16,10 @@ from agent_envs.evaluation.submission.episode_rows import turn_row
 from agent_envs.evaluation.submission.models import Manifest, Submission
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import read_suite
+from agent_envs.evaluation.verification.shards import read_episode_rows
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import Memory, TurnLimit, VerbalFeedback
-from leaderboard.shards import read_episode_rows
 from tests import ROOT
 
 STORED = ROOT / "tests" / "stored"

@@ -5,6 +5,7 @@ Modules, in reading order:
     play: the verb `play`: a person plays an episode at the terminal.
     eval: the verb `eval`, with `--suite`, `--sweep`, `--turn-limits`, `--concurrency`, `--max-cost`, `--resume` ...
     runs: the verbs that read runs: `report`, `compare`, `view` (HTML pages) and `pack` (a submission).
+    verify: the verb `verify`, which says of a submission what a reviewer would say.
     data: the verbs `data list`, `data get` (download), `data path`.
     serve: the verb `serve-retriever`, a retriever behind HTTP.
     doctor: the verb `doctor`: extras, data, keys, sandboxes and GPU of this installation.

@@ -17,6 +17,7 @@ from agent_envs.cli.options import Arguments, EnvId, Json, make_env, named_value
 from agent_envs.cli.play import play
 from agent_envs.cli.runs import compare, pack, report, view
 from agent_envs.cli.serve import serve_retriever
+from agent_envs.cli.verify import verify_submission
 
 app = typer.Typer(
     help="Gymnasium environments for multi-turn LLM agents. Start with: agent-envs eval SearchQA --agent random -n 20",
@@ -28,6 +29,7 @@ app.add_typer(data_app, name="data")
 app.command("eval")(evaluate_agent)
 for verb in (play, report, compare, view, pack, doctor):
     app.command(verb.__name__)(verb)
+app.command("verify")(verify_submission)
 app.command("serve-retriever")(serve_retriever)
 
 

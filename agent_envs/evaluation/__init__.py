@@ -6,5 +6,6 @@ Modules, in reading order:
     statistics/: how confidence intervals are computed (clustered errors, Wilson), pass^k, paired tests, p values, power.
     report/: the tables of `agent-envs report`, the comparison of two agents, turn limits, charts.
     html/: how pages are made: static HTML, transcripts, templates (`agent-envs view`, `report --page`).
-    submission/: `agent-envs pack`: the format of a submission, the secret scan, provenance, reading it back.
+    submission/: `agent-envs pack`: the format of a submission, the secret scan, provenance, replay.
+    verification/: `agent-envs verify`: from a stranger's submission to a verdict.
 """

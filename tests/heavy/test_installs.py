@@ -124,6 +124,20 @@ def solved(python, ids, folder):
 
 
 @of_the_wheel
+def test_a_submission_is_played_packed_and_verified_by_the_wheel_alone(plain, tmp_path):
+    command = plain.parent / "agent-envs"
+    run(command, "eval", "--suite", "demo@1", "--agent", "random", "--out", "run", "--pack", "packed", cwd=tmp_path)
+    verdict = json.loads(run(command, "verify", "packed", "--json", cwd=tmp_path))
+    assert (
+        verdict["verdict"] == "accepted" and "agent.scaffold" in verdict["unanswered"] and len(verdict["entries"]) > 8
+    )
+    shard = next((tmp_path / "packed").rglob("*.gz"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    end = subprocess.run([command, "verify", "packed"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert end.returncode == 1 and end.stdout.startswith("rejected: ")
+
+
+@of_the_wheel
 @pytest.mark.parametrize("extra", sorted({row.extra for row in TABLE if row.extra}))
 def test_an_extra_brings_what_its_ids_need(wheel, plain, tmp_path, extra):
     python = new_venv(tmp_path / "venv", f"{wheel}[{extra}]", beside=plain)

@@ -27,12 +27,12 @@ from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import load_suite
+from agent_envs.evaluation.verification.verify import How
 from agent_envs.rollout.policy import Reply
 from leaderboard.board import Board, BoardSettings, PublishedScore, entrant_of
 from leaderboard.decisions import Decision
 from leaderboard.pages import write_boards
 from leaderboard.standings import standings
-from leaderboard.verify import How
 from tests.evaluation.html.test_conversation_html import everywhere
 from tests.hostile_texts import EVERYTHING, HOSTILE, MARKUP, episode, hostile_run, plain_row, plain_suite, write_run
 from tests.needs import needs

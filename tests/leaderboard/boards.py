@@ -5,9 +5,9 @@ import random
 from agent_envs.evaluation.submission.models import AgentInfo, Harness, Submission, Submitter, Training
 from agent_envs.evaluation.submission.replaying import Checked, places_of
 from agent_envs.evaluation.suites.suite import Entry, Suite
+from agent_envs.evaluation.verification.verify import How, Verification, scores
 from leaderboard.board import boards_of
 from leaderboard.standings import Entrant
-from leaderboard.verify import How, Verification, scores
 
 
 def how(suite):

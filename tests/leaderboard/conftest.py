@@ -1,4 +1,4 @@
-"""One submission over all families, which all tests here copy from, and five of a private suite, with its board."""
+"""Five submissions of a private suite, which all tests here copy from, with its board."""
 
 import json
 
@@ -10,14 +10,6 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Suite, suite_text
 from agent_envs.rollout.policy import CompanionPolicy
-from tests.leaderboard.all_families import make_submission
-
-
-@pytest.fixture(scope="session")
-def all_families(tmp_path_factory):
-    """Return the suite and the folder of an accepted submission; nobody may change it."""
-    return make_submission(tmp_path_factory.mktemp("families"), tasks=2)
-
 
 ABOUT = {"plain": {}, "lucky": {"agent": {"multi_attempt": True}}, "taught": {"training": {"on_suite_test": True}}}
 

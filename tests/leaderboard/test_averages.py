@@ -12,8 +12,7 @@ from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Average, load_suite, suite_text
-from leaderboard.command_line import main
-from leaderboard.verify import How, verify
+from agent_envs.evaluation.verification.verify import How, verify
 from tests.evaluation.submission.packing import play
 
 NAME = "Avg., by swaps"
@@ -53,8 +52,8 @@ def test_a_verdict_computes_it_again(played, capsys):
     verdict = verify(played / "packed", How(load_suite(str(played / "suite.json")), jobs=0))
     assert verdict.verdict == "accepted" and verdict.averages == result.averages
     for more in ([], ["--json"]):
-        with pytest.raises(SystemExit):
-            main(["verify", str(played / "packed"), "--suite", str(played / "suite.json"), "--jobs", "1", *more])
+        arguments = ["verify", str(played / "packed"), "--suite", str(played / "suite.json"), "--jobs", "1", *more]
+        assert cli.app(arguments, standalone_mode=False) == 0
         told = capsys.readouterr().out
         assert NAME in told
     assert json.loads(told)["averages"][NAME][0] == verdict.averages[NAME].value

@@ -17,17 +17,17 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import check_lines
 from agent_envs.evaluation.submission.replaying import Checked, places_of
 from agent_envs.evaluation.suites.suite import load_suite
+from agent_envs.evaluation.verification import verify
+from agent_envs.evaluation.verification.verify import How
 from agent_envs.rollout.policy import CompanionPolicy
-from leaderboard import verify
 from leaderboard.board import SUBMISSIONS, Board, BoardSettings, add, boards_of, decide_about, find_submission
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
 from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
 from leaderboard.standings import Entrant, standings
 from leaderboard.transcripts import episodes_to_show, transcripts_of
-from leaderboard.verify import How
+from tests.evaluation.verification.changes import reseal
 from tests.leaderboard.boards import built, how, made_up, many_tasks
-from tests.leaderboard.changes import reseal
 
 
 def test_a_board_is_built_of_what_it_verified(made, board):

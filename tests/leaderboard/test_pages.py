@@ -7,13 +7,13 @@ import pytest
 
 from agent_envs.evaluation.html.page import Cell, render
 from agent_envs.evaluation.suites.suite import load_suite
-from leaderboard import verify
+from agent_envs.evaluation.verification import verify
 from leaderboard.board import Board, BoardSettings, add
 from leaderboard.pages import page_of, to_json, write_boards
 from leaderboard.pair_page import pair_page
 from leaderboard.standings import standings
+from tests.evaluation.verification.changes import change_rows, shards_of
 from tests.leaderboard.boards import built, how, made_up, many_tasks
-from tests.leaderboard.changes import change_rows, shards_of
 from tests.needs import needs
 
 

@@ -10,12 +10,13 @@ from agent_envs.core.env import core_of
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import entry_env, plan_of
 from agent_envs.evaluation.suites.suite import Suite, load_suite, suite_text
+from agent_envs.evaluation.verification.suites_known import registered_suite
+from agent_envs.evaluation.verification.verify import How, verify
 from leaderboard.board import add, boards_of
 from leaderboard.command_line import main
 from leaderboard.pages import write_boards
-from leaderboard.registering import drawn_suite, register, registered_suite
+from leaderboard.registering import drawn_suite, register
 from leaderboard.standings import standings
-from leaderboard.verify import How, verify
 from tests.evaluation.submission.packing import play, small_suite
 from tests.leaderboard.boards import made_up, many_tasks
 from tests.needs import needs

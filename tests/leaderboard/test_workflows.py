@@ -13,8 +13,8 @@ from agent_envs.evaluation.runs import run_folder
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.suite import load_suite
+from agent_envs.evaluation.verification.verify import How, verify
 from agent_envs.rollout.policy import CompanionPolicy
-from leaderboard.verify import How, verify
 from tests import ROOT
 
 FILES = {name: (ROOT / "leaderboard" / "workflows" / f"{name}.yml").read_text() for name in ("verify", "comment")}

@@ -3,7 +3,7 @@
 A row holds what was done and digests of what was shown. Nothing in it is believed: whoever has the suite and the package
 steps the actions again and compares. `chain` binds the header and every turn, actions included, so that an action that
 changed nothing cannot be swapped unseen either. Rows go to gzip files, so that equal rows give equal bytes;
-`leaderboard.shards` reads them.
+`agent_envs.evaluation.verification.shards` reads them.
 """
 
 import gzip

@@ -23,6 +23,7 @@ from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
 from agent_envs.evaluation.suites.suite import Feedback, load_suite, read_suite, suite_text
+from agent_envs.evaluation.verification.shards import read_episode_rows
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.services.chat import ScriptedChat
@@ -31,7 +32,6 @@ from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks.agents import Instant
-from leaderboard.shards import read_episode_rows
 from tests.evaluation.submission.packing import SMALL
 from tests.needs import needs
 from tests.services.chat.conftest import serve

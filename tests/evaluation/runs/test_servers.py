@@ -17,7 +17,7 @@ from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Suite
-from leaderboard.verify import How, verify
+from agent_envs.evaluation.verification.verify import How, verify
 from tests.servers import FaultServer
 from tests.services.chat.local import LocalServer
 

@@ -12,10 +12,10 @@ from agent_envs.evaluation.runs.evaluate import make_agent
 from agent_envs.evaluation.runs.run_folder import RunEpisode, Settings, claim
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Entry, seed_of
+from agent_envs.evaluation.verification.shards import read_episode_rows
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.policy import NullPolicy, Reply
 from agent_envs.rollout.run_many import run_many
-from leaderboard.shards import read_episode_rows
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
 

@@ -29,10 +29,10 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.provenance import about_template, unanswered
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import read_suite, seed_of
+from agent_envs.evaluation.verification.shards import read_episode_rows, read_lines
 from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.rollout.run_many import read_rows
 from agent_envs.services.recording import Recording
-from leaderboard.shards import read_episode_rows, read_lines
 from tests import ROOT
 from tests.evaluation.submission.packing import Saying, files_of, gzipped, play, rows_of, small_suite
 

@@ -14,7 +14,7 @@ from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
 from agent_envs.evaluation.submission.models import Manifest, Submission
 from agent_envs.evaluation.submission.replay_pool import Checks
-from leaderboard.verify import ACCEPTED, How, verify
+from agent_envs.evaluation.verification.verify import ACCEPTED, How, verify
 
 KINDS = {
     "episode": EpisodeRow,

@@ -7,8 +7,8 @@ from pathlib import Path
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_text
-from leaderboard.directory import Directory, Rejected, parsed
-from leaderboard.shards import read_lines
+from agent_envs.evaluation.verification.directory import Directory, Rejected, parsed
+from agent_envs.evaluation.verification.shards import read_lines
 
 MOST_ANSWERS = 250_000
 

@@ -21,10 +21,10 @@ from agent_envs.evaluation.submission.pack import MOST_BYTES
 from agent_envs.evaluation.submission.replay_pool import SECONDS, Checks, Line, Replaying, check_all
 from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
 from agent_envs.evaluation.suites.suite import Suite, suite_text
-from leaderboard.badges import BADGES, ranked
-from leaderboard.directory import Directory, Rejected, parsed
-from leaderboard.small_files import attempt_findings, lines_of, unpack_answers
-from leaderboard.suites_known import BoardSuite, known_suite
+from agent_envs.evaluation.verification.badges import BADGES, ranked
+from agent_envs.evaluation.verification.directory import Directory, Rejected, parsed
+from agent_envs.evaluation.verification.small_files import attempt_findings, lines_of, unpack_answers
+from agent_envs.evaluation.verification.suites_known import BoardSuite, known_suite
 
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "cannot tell here"
 CODES = {ACCEPTED: 0, REJECTED: 1, UNKNOWN: 3}

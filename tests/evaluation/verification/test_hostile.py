@@ -14,11 +14,11 @@ from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import Checks
 from agent_envs.evaluation.suites.suite import Suite, suite_text
-from leaderboard import directory
-from leaderboard.verify import How, verify
+from agent_envs.evaluation.verification import directory
+from agent_envs.evaluation.verification.verify import How, verify
 from tests.evaluation.submission.packing import gzipped, play, small_suite
-from tests.leaderboard.changes import change_rows, reseal, shards_of
-from tests.leaderboard.mutations import chain_again
+from tests.evaluation.verification.changes import change_rows, reseal, shards_of
+from tests.evaluation.verification.mutations import chain_again
 from tests.rows import check_each
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.submission.episode_rows import MOST_RATIO, MOST_ROWS, ShardWriter, row_of, row_text
-from leaderboard.shards import read_episode_rows, read_lines
+from agent_envs.evaluation.verification.shards import read_episode_rows, read_lines
 from tests.evaluation.submission.packing import gzipped, synthetic
 from tests.rows import check_each
 

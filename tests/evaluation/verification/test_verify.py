@@ -7,6 +7,7 @@ import pytest
 
 from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.cli import app as cli
 from agent_envs.evaluation.runs.evaluate import result_of_run
 from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.submission import replay_pool, replaying
@@ -15,12 +16,11 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import Ledger, Replaying, check_lines
 from agent_envs.evaluation.submission.replaying import Checked
 from agent_envs.evaluation.suites.suite import suite_text
+from agent_envs.evaluation.verification.badges import BADGES, ranked
+from agent_envs.evaluation.verification.verify import How, verify
 from agent_envs.tools.bounded_processes import BoundedProcesses, Lost
-from leaderboard.badges import BADGES, ranked
-from leaderboard.command_line import main
-from leaderboard.verify import How, verify
 from tests.evaluation.submission.packing import Saying, play, small_suite
-from tests.leaderboard.changes import change_rows, reseal
+from tests.evaluation.verification.changes import change_rows, reseal
 from tests.needs import needs
 
 
@@ -114,17 +114,17 @@ def test_exit_codes_and_what_a_submitter_sees(small, tmp_path, capsys):
     shutil.copytree(packed, tmp_path / "edited")
     change_rows(tmp_path / "edited", lambda rows: [{**rows[0], "seed": 1}, *rows[1:]])
     suite = ["--suite", str(packed.parent / "suite.json"), "--jobs", "1"]
-    cases = [(["verify", str(packed), *suite], 0), (["verify", str(tmp_path / "edited"), *suite, "--json"], 1),
-             (["verify", str(tmp_path / "nothing"), *suite], 2), (["check", str(packed)], 3)]  # fmt: skip
+    cases = [([str(packed), *suite], 0), ([str(tmp_path / "edited"), *suite, "--json"], 1), ([str(packed)], 3)]
     told = []
     for arguments, code in cases:
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        assert end.value.code == code, arguments
+        assert cli.app(["verify", *arguments], standalone_mode=False) == code, arguments
         told.append(capsys.readouterr())
     assert "accepted: submission" in told[0].out and "does not prove who acted" in told[0].out
+    assert "not told yet: agent.scaffold" in told[0].out
     assert json.loads(told[1].out)["findings"][0]["what"].startswith("chain") and "seed" in told[1].out
-    assert "is no directory" in told[2].err and "--suite FILE" in told[3].out
+    assert "--suite FILE" in told[2].out
+    with pytest.raises(UsageError, match="is no directory"):
+        cli.app(["verify", str(tmp_path / "nothing"), *suite], standalone_mode=False)
 
 
 def test_an_incomplete_submission_counts_its_faults_as_nothing_and_is_not_complete(tmp_path):

@@ -1,15 +1,36 @@
-"""The suite of a submission is taken from this installation or from the board's registry, never from the submission."""
+"""The suite of a submission is taken from this installation or from the board's registry, never from the submission.
+
+A registry is a folder: `registrations.jsonl`, a journal, beside the suites that registrations drew.
+"""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from agent_envs.evaluation.submission.models import MOST_META_BYTES, Submission
-from agent_envs.evaluation.suites.suite import DEMO, Suite, load_suite, read_suite, suite_names, suite_text
-from leaderboard.directory import Rejected, parsed
-from leaderboard.registering import registered_suite
+from pydantic import Field
+
+from agent_envs.base.errors import UsageError
+from agent_envs.base.jsonl_log import read_journal
+from agent_envs.base.strict_model import Strict
+from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, Submission
+from agent_envs.evaluation.suites.suite import DEMO, Hex, Suite, load_suite, read_suite, suite_names, suite_text
+from agent_envs.evaluation.verification.directory import Rejected, parsed
 
 MOST_DEMO_BYTES = 1_000_000
+NAME = "registrations.jsonl"
+
+
+class Registration(Strict):
+    """One row of the registry: who will play which suite, and the nonce that was issued."""
+
+    format: Annotated[Literal["agent-envs/registration@1"], Field(alias="schema")] = "agent-envs/registration@1"
+    agent: Label
+    suite: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,40}@[0-9.]{1,9}$")]
+    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
+    digest: Hex
+    time: Annotated[str, Field(max_length=40)]
 
 
 @dataclass(frozen=True)
@@ -47,6 +68,29 @@ def _played_part(folder: Path, suite: Suite) -> Suite:
         raise Rejected(str(error)) from None
     part = suite.part(tuple(item for item in suite.entries if item.label in labels))
     return part if suite_text(part).encode() == text else suite
+
+
+def drawn_from(registry: Path) -> dict[str, str]:
+    """Return the suite that each registration drew from, by the id of the suite that it drew."""
+    rows = map(Registration.model_validate, read_journal(registry / NAME))
+    return {row.id: row.suite for row in rows}
+
+
+def registered_suite(registry: Path, name: str) -> tuple[Suite, str] | None:
+    """Return a registration's suite and agent, by the suite's id; None without one; UsageError if the suite's file differs.
+
+    Raises:
+        UsageError: the board's own files do not belong together.
+    """
+    for row in read_journal(registry / NAME):
+        registration = Registration.model_validate(row)
+        if registration.id == name:
+            path = registry / f"{registration.id}.json"
+            suite = read_suite(path.read_bytes(), str(path))
+            if suite.digest() != registration.digest:
+                raise UsageError(f"{path} is not the suite that was registered: restore it from a copy")
+            return suite, registration.agent
+    return None
 
 
 def small_file(path: Path, most: int) -> bytes:

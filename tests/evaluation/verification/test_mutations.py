@@ -10,11 +10,11 @@ import pytest
 
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, ShardWriter, row_text
 from agent_envs.evaluation.submission.pack import _write_manifest
-from leaderboard.shards import read_lines
-from leaderboard.verify import How, verify
+from agent_envs.evaluation.verification.shards import read_lines
+from agent_envs.evaluation.verification.verify import How, verify
+from tests.evaluation.verification.changes import files_of
+from tests.evaluation.verification.mutations import Campaign, fields_of, run
 from tests.examples import part
-from tests.leaderboard.changes import files_of
-from tests.leaderboard.mutations import Campaign, fields_of, run
 
 # What a submitter alone can tell: an accepted change of any other field would be one that nobody checks.
 FREE = {

@@ -3,7 +3,7 @@
 import json
 
 from agent_envs.evaluation.submission.pack import _write_manifest
-from leaderboard.shards import read_lines
+from agent_envs.evaluation.verification.shards import read_lines
 from tests.evaluation.submission.packing import files_of, gzipped
 
 __all__ = ["change_rows", "files_of", "reseal", "shards_of"]
