@@ -1,7 +1,8 @@
 """A journal is an append-only JSONL file that survives a kill.
 
 Every line is `{"row": ..., "sha": first 16 hex digits of the sha256 of the row's canonical JSON}`. A torn or damaged last
-line is dropped when the journal is opened for writing; damage anywhere else is refused, naming the line.
+line is dropped when the journal is opened for writing; damage anywhere else is refused, naming the line, until `set_aside`
+blanks it. A line of spaces is no row.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -37,10 +38,12 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
             self._file.close()
             raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
         try:
-            sound = max((end for _, end in _rows(path, lambda line: _verify_line(line) or _sound_row(line))), default=0)
+            sound = max(
+                (end for _, _, end in _rows(path, lambda line: _verify_line(line) or _sound_row(line))), default=0
+            )
             with path.open("rb") as file:
                 torn = _HEAD.startswith(file.read(len(_HEAD)))  # a journal's first row, and nobody's file
-            if sound == 0 and not torn:
+            if sound == 0 and not torn and not path.read_bytes().isspace():  # all of it may have been set aside
                 raise UsageError(f"{path} is no journal; name another file")
             self._file.truncate(sound)
         except UsageError:
@@ -53,8 +56,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
         Raises:
             AgentEnvsError: it cannot be written (a full disk); the rows before it are kept.
         """
-        text = canonical_json(row)
-        line = f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass")
+        line = _line_of(row)
         with self._disk_faults():
             self._file.write(line)
             self._file.flush()
@@ -118,16 +120,14 @@ def read_journal(path: Path) -> Iterator[Any]:
     Raises:
         UsageError: a line before the last is damaged.
     """
-    for row, _ in _rows(path):
+    for row, _, _ in _rows(path):
         yield row
 
 
 def read_places(path: Path) -> Iterator[tuple[Any, int]]:
     """Yield the rows of a journal, each with the byte at which its line begins; otherwise as `read_journal`."""
-    start = 0
-    for row, end in _rows(path):
+    for row, start, _ in _rows(path):
         yield row, start
-        start = end
 
 
 def read_row(file: IO[bytes], start: int) -> Any:
@@ -139,8 +139,8 @@ def read_row(file: IO[bytes], start: int) -> Any:
     return row[0]
 
 
-def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:
-    """Yield (row, end byte) a line, parsed by `read` if not the last; a torn last is left out, an earlier one is UsageError."""
+def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int, int]]:
+    """Yield (row, its first byte, its end), parsed by `read` if not the last; a torn last is left out, others UsageError."""
     if not path.exists():
         return
     _check_kind(path)
@@ -148,12 +148,67 @@ def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) 
     end = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            end += len(line)
+            start, end = end, end + len(line)
+            if line.isspace():
+                continue
             row = (read if read and end < size else _sound_row)(line)
             if row is not None:
-                yield row[0], end
+                yield row[0], start, end
             elif end < size:
-                raise UsageError(f"{path}: line {number} is damaged, and more lines follow; restore it from a copy")
+                raise UsageError(
+                    f"{path}: line {number} is damaged, and more lines follow; restore it from a copy, or, in the folder of a "
+                    "run, play what is lost again: agent-envs eval --resume RUN --set-aside"
+                )
+
+
+def set_aside(path: Path, lost: Callable[[Any, Collection[int]], bool], first: Any = None) -> int:
+    """Move damaged lines of a journal to a file beside it, `NAME-damaged.jsonl`, and return how many; UsageError if it is in use.
+
+    Blanks take their place, so that all other lines begin at the byte at which they began.
+
+    Args:
+        path: of the journal; where there is none, there is nothing to do.
+        lost: (row, first bytes of the sound lines before it) -> whether the row needs another than these, and goes, too.
+        first: the journal's first row, which takes the place of a damaged one.
+
+    Raises:
+        UsageError: another process is writing it, or its first line is damaged and was another one than `first`.
+    """
+    if not path.exists():
+        return 0
+    moved, sound = dict[int, bytes](), set[int]()
+    with path.open("r+b") as file:
+        if not try_lock(file):
+            raise UsageError(f"{path} is being written by another process; wait for it")
+        end = 0
+        for line in file:
+            start, end = end, end + len(line)
+            row = _sound_row(line)
+            if row is not None and not lost(row[0], sound):
+                sound.add(start)
+            elif not line.isspace():
+                moved[start] = line
+        blanks = {start: b" " * (len(line) - 1) + b"\n" for start, line in moved.items()}
+        if 0 in moved and first is not None:
+            blanks[0] = _line_of(first)
+            if len(blanks[0]) != len(moved[0]):
+                raise UsageError(
+                    f"{path}: its first line, which says what it belongs to, is damaged; restore it from a copy"
+                )
+        with path.with_name(f"{path.stem}-damaged.jsonl").open("ab") as beside:
+            beside.writelines(moved.values())
+            beside.flush()
+            os.fsync(beside.fileno())
+        for start, line in blanks.items():
+            file.seek(start)
+            file.write(line)
+    return len(moved)
+
+
+def _line_of(row: Any) -> bytes:
+    """Return a row as a line of a journal, with its checksum."""
+    text = canonical_json(row)
+    return f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass")
 
 
 def _verify_line(line: bytes) -> tuple[bytes] | None:

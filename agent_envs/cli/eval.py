@@ -1,9 +1,11 @@
 """The verb `eval` evaluates an agent on an environment, a sweep, turn limits or a suite, and goes on with a stopped run."""
 
+import contextlib
 import itertools
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli import options as option
@@ -57,6 +60,13 @@ Yes = Annotated[bool, option.Amount("--yes", help="Play all of it, whatever a mo
 PricesFile = Annotated[Path | None, option.Amount(help="A table of prices of yours.")]
 Out = Annotated[Path | None, option.Storage(help="Folder of the run (default: runs/TIME-NAME).")]
 Pack = Annotated[Path | None, option.Storage(help="Write the submission here when the run is complete.")]
+REQUEST = "request.json"  # in a run's folder until its tasks are drawn
+SetAside = Annotated[
+    bool,
+    option.Storage(
+        "--set-aside", help="With --resume: move damaged lines of its files aside, and play those episodes again."
+    ),
+]
 Resume = Annotated[Path | None, option.Storage(help="Go on with the run of this folder; nothing else is given.")]
 
 
@@ -81,6 +91,7 @@ def evaluate_agent(
     out: Out = None,
     pack: Pack = None,
     resume: Resume = None,
+    set_aside: SetAside = False,
     as_json: option.Json = False,
     arg: option.Arguments = None,
     agent_arg: option.AgentArguments = None,
@@ -96,13 +107,14 @@ def evaluate_agent(
     sys.path.insert(0, "")
     if resume is not None:
         _refuse_other_options(context)
-        _resume(resume, as_json)
+        _resume(context, resume, set_aside, as_json)
         return
+    if set_aside:
+        raise UsageError("--set-aside mends a run that lies in a folder: name it with --resume")
     choice = (env_id, option.named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
     options = option.named_values(feedback_arg, "--feedback-arg")
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
-    selection = _suite(suite, limit, choice, parse_feedback(feedback, epsilon, feedback_templates, options))
     _check_pack(pack, limit)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
@@ -110,9 +122,43 @@ def evaluate_agent(
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
-    _tell_limits(turn_limits, selection)
-    _tell_plan(selection, settings, yes)
-    _begin(selection, settings, folder, title, as_json)
+    with _request_kept(folder, context.params):
+        selection = _suite(suite, limit, choice, parse_feedback(feedback, epsilon, feedback_templates, options))
+        _tell_limits(turn_limits, selection)
+        _tell_plan(selection, settings, yes)
+        _begin(selection, settings, folder, title, as_json)
+
+
+@contextlib.contextmanager
+def _request_kept(folder: Path, params: dict[str, Any]) -> Iterator[None]:
+    """Keep what was asked for in the run's folder until the run is there: to draw the tasks of a large split takes minutes.
+
+    What is refused leaves nothing behind; after a stop or a kill `--resume` asks for the same again.
+    """
+    path, fresh = folder / REQUEST, not folder.exists()
+    if (folder / "config.json").exists():  # the run is there: a larger limit, say
+        yield
+        return
+    asked = {name: value.absolute() if isinstance(value, Path) else value for name, value in params.items()}
+    refused = False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, lambda file: file.write(json.dumps(asked, default=str).encode()))
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
+    try:
+        yield
+    except AgentEnvsError:
+        refused = True
+        raise
+    finally:
+        begun = (folder / "config.json").exists()
+        if begun or refused:
+            path.unlink()
+        if not begun and not refused:
+            option.tell(f"stopped before the first episode: agent-envs eval --resume {folder} begins again")
+        elif not begun and fresh:
+            folder.rmdir()
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
@@ -140,13 +186,36 @@ def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_js
     _finish(lambda progress: play(progress=progress), folder, title, as_json)
 
 
-def _resume(folder: Path, as_json: bool) -> None:
-    """Go on with the run of a folder, as it was begun."""
+def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> None:
+    """Go on with the run of a folder, as it was begun, or begin one that ended before its tasks were drawn."""
     from agent_envs.evaluation.runs.evaluate import resume
     from agent_envs.evaluation.runs.run_folder import open_run
 
+    request = folder / REQUEST
+    if request.is_file() and not (folder / "config.json").exists():
+        _begin_again(context, request, as_json)
+        return
+    if mend:
+        from agent_envs.evaluation.runs.evaluate import set_aside
+        from agent_envs.evaluation.submission.pack import lost_episodes
+
+        rows, answers = set_aside(folder, lost_episodes)
+        option.tell(f"set aside: {rows} rows of episodes, {answers} answers; what they held is played again")
     _tell_notes(open_run(folder).config.notes)
     _finish(lambda progress: resume(folder, progress, option.tell), folder, str(folder), as_json)
+
+
+def _begin_again(context: typer.Context, request: Path, as_json: bool) -> None:
+    """Ask again for what a request holds; UsageError where it is none."""
+    try:
+        params = json.loads(request.read_bytes())
+        if {*params} != {*context.params}:
+            raise ValueError("its options are not those of eval")
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{request} is no request of eval ({error}): begin again with another --out") from error
+    paths = {name: Path(params[name]) for name in ("prices", "pack") if params[name]}
+    context.params = {**params, **paths, "out": request.parent, "as_json": as_json}
+    evaluate_agent(context, **context.params)
 
 
 def _tell_notes(notes: "Notes | None") -> None:
@@ -167,7 +236,9 @@ def _check_out(out: Path | None) -> None:
     """Raise UsageError for an output folder that has no run and holds files that are neither hidden nor a killed run's."""
     if out is not None and out.is_dir() and not (out / "config.json").exists():
         for path in out.iterdir():
-            if not path.name.startswith((".", "suite.json", "journal.jsonl")):  # those of a run that was killed early
+            if not path.name.startswith(
+                (".", REQUEST, "suite.json", "journal.jsonl")
+            ):  # those of a run that was killed early
                 raise UsageError(f"--out {out}: the folder holds {path.name} and no run; name a new one")
 
 
@@ -236,7 +307,9 @@ def _refuse_other_options(context: typer.Context) -> None:
     """Raise UsageError for any option beside --resume and --json: a run goes on as it was begun."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    more = [param.opts[0] for param in context.command.params if param.name in {*names} - {"resume", "as_json"}]
+    more = [
+        param.opts[0] for param in context.command.params if param.name in {*names} - {"resume", "set_aside", "as_json"}
+    ]
     if more:
         raised = "; a larger limit goes with the command that began it and --out RUN" if "--max-cost" in more else ""
         raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}{raised}")

@@ -6,7 +6,7 @@ the row whose line begins at the byte `start`. Journals of `run@1` have no such 
 """
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import BudgetSpent, UsageError
-from agent_envs.base.jsonl_log import Journal, read_places, read_row
+from agent_envs.base.jsonl_log import Journal, read_places, read_row, set_aside
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
@@ -155,6 +155,26 @@ def _texts(row: Any, start: int, texts_by_row: dict[int, list[Any]]) -> list[Any
     return texts
 
 
+def set_damaged_aside(
+    place: RunLog, plan: Sequence[Planned], policy: Policy, lost: Collection[str] = ()
+) -> tuple[int, int]:
+    """Move damaged lines of a run's journal and recording aside, with rows that need their texts; return how many of each.
+
+    `lost` are the keys of episodes whose rows are moved though they are sound.
+    """
+
+    def needs(row: Any, sound: Collection[int]) -> bool:
+        """Return whether a row is one of a lost episode, or refers to a text of a row that is not there."""
+        texts = row["trajectory"].get("texts", []) if "trajectory" in row else []
+        return row.get("key") in lost or any(not isinstance(text, str) and text[0] not in sound for text in texts)
+
+    head = {"schema": RUN_SCHEMA, **head_of(plan, policy), **place.about}
+    rows = set_aside(place.path, needs, head)
+    set_aside(_replies_of(place.path), lambda row, sound: False)
+    recording = place.path.with_name("externals.jsonl")
+    return rows, set_aside(recording, lambda row, sound: False)
+
+
 def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
     """Return the key and the result that a row of a run's journal holds; raises UsageError where it is no such row."""
     try:
@@ -229,14 +249,8 @@ def run_many(
     traits = traits_of(policy)
     if traits.needs_env and batch != 1:
         raise UsageError(f"agent {policy.name} has batch={batch} and needs_env: it cannot have both")
-    # Who is handed the environment can read the gold in it; of the built-in agents only the solver does.
-    head = {
-        "policy": policy.name,
-        "privileged": traits.privileged or (traits.needs_env and type(policy) is not CompanionPolicy),
-        "plan": digest([vars(item) for item in plan]),
-    }
     place = RunLog(journal) if isinstance(journal, Path) else journal
-    log = RunJournal(place, head) if place else None
+    log = RunJournal(place, head_of(plan, policy)) if place else None
     replies: ReplyLog | None = None
     finished: set[str] = set()
     try:
@@ -251,7 +265,7 @@ def run_many(
         left = [item for item in plan if item.key not in finished]
         if place is not None and place.recording is not None:
             services = replace(services or Services(), recording=place.recording)
-        replies = ReplyLog(place.path.with_name(f"{place.path.stem}-replies.jsonl") if place else None, finished)
+        replies = ReplyLog(_replies_of(place.path) if place else None, finished)
         lockstep = Lockstep(
             policy if traits.needs_env else RememberingPolicy(policy, replies), services=services, threads=concurrency,
             attempts=FAULT_ATTEMPTS, pause_seconds=pause_seconds, keep_errors=True,
@@ -262,6 +276,19 @@ def run_many(
         for file in (log, replies):
             if file is not None:
                 file.close()
+
+
+def head_of(plan: Sequence[Planned], policy: Policy) -> dict[str, Any]:
+    """Return what the first row of a journal says of a plan and a policy."""
+    traits = traits_of(policy)
+    # Who is handed the environment can read the gold in it; of the built-in agents only the solver does.
+    privileged = traits.privileged or (traits.needs_env and type(policy) is not CompanionPolicy)
+    return {"policy": policy.name, "privileged": privileged, "plan": digest([vars(item) for item in plan])}
+
+
+def _replies_of(journal: Path) -> Path:
+    """Return the place of the replies that a run's journal does not need yet."""
+    return journal.with_name(f"{journal.stem}-replies.jsonl")
 
 
 class _Players:

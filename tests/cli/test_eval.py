@@ -9,11 +9,13 @@ import pytest
 
 from agent_envs.base.errors import MissingExtra
 from agent_envs.evaluation.runs.evaluate import evaluate
-from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.submission.pack import lost_episodes
 from agent_envs.evaluation.suites import plan
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.run_many import run_many
 from tests.cli.conftest import ROOT, UNTIMED, shell, strict
+from tests.needs import needs
 
 
 def test_eval_prints_a_rate_with_its_interval(run, tmp_path):
@@ -58,13 +60,13 @@ def test_a_folder_of_other_things_is_no_place_for_a_run(run, tmp_path):
     assert run(*command)[0] == 0 and run(*command)[0] == 0, "and a second time it goes on"
 
 
-def test_who_stops_a_run_as_it_begins_leaves_no_folder(run, tmp_path, monkeypatch):
+def test_who_stops_a_run_as_it_begins_leaves_what_was_asked_for(run, tmp_path, monkeypatch):
     def stopped(suite):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("agent_envs.evaluation.suites.suite.suite_text", stopped)
     assert run("eval", "SearchQA", "-n", "1", "--out", tmp_path / "run")[0] == 3
-    assert not (tmp_path / "run").exists()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["request.json"]
 
 
 def test_eval_in_words(run, agents):
@@ -224,3 +226,27 @@ def test_the_plan_is_told_and_a_model_with_a_price_needs_a_word(run, tmp_path, m
         code, _, told = run(*command, *more)
         assert "does the server run" in told and told.startswith("plan: ") and not (tmp_path / "runs").exists()
     assert "plan: " not in run("eval", "SearchQA", "-n", "2", "--out", tmp_path / "r")[2]
+
+
+@needs("[envs]")
+def test_damaged_files_of_a_run_are_set_aside_and_played_again(run, tmp_path):
+    """A row of the journal, and an answer of the sandbox that a finished episode needs."""
+    folder = tmp_path / "run"
+    code, out, _ = run("eval", "ToolReasoning", "--agent", "solver", "-n", "12", "--out", folder, "--json")
+    truth = strict(out)
+    damaged = {}
+    for name, number in (("journal.jsonl", 3), ("externals.jsonl", 2)):
+        lines = (folder / name).read_bytes().splitlines(keepends=True)
+        damaged[name] = lines[number] = lines[number].replace(b'":', b'"!', 1)
+        (folder / name).write_bytes(b"".join(lines))
+    code, _, err = run("eval", "--resume", folder)
+    assert code == 2 and "--set-aside" in err
+    code, out, err = run("eval", "--resume", folder, "--set-aside", "--json")
+    assert code == 0 and strict(out) | UNTIMED == truth | UNTIMED
+    assert "set aside: 2 rows of episodes, 1 answers" in err
+    for name, line in damaged.items():
+        assert line in (folder / name.replace(".", "-damaged.")).read_bytes()
+    assert lost_episodes(open_run(folder)) == []
+    for words in (("--resume", folder, "--set-aside"), ("Sort", "-n", "1", "--set-aside")):
+        code, _, err = run("eval", *words)
+        assert code == (0 if words[0] == "--resume" else 2)

@@ -1,5 +1,6 @@
 """SIGTERM is Ctrl-C: commands and trainers end in their own way, say how to go on, and leave no child behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -65,3 +66,28 @@ def test_a_trainer_stops_and_says_how_it_goes_on(tmp_path):
     # Where it met code that is run from a text, as dataclasses are, Python ends by the signal itself: 130 in a shell, too.
     assert code in (130, -signal.SIGINT)
     assert "grpo: stopped; go on with python -m trainers.grpo --resume" in text and "Traceback" not in text
+
+
+@needs("[crafter]")
+def test_an_evaluation_that_ends_before_its_tasks_are_drawn_begins_again(tmp_path):
+    """Each task of Crafter is a world of its own: to draw a thousand takes longer than anybody waits."""
+    run = tmp_path / "run"
+    process = begin("agent_envs", "eval", "Crafter", "-n", "1000", "--trials", "2", "--out", run)
+    wait_for((run / "request.json").exists, process)
+    code, text = stop(process)
+    assert code != 0 and f"eval --resume {run} begins again" in text and "Traceback" not in text
+    assert [path.name for path in run.iterdir()] == ["request.json"]
+    request = json.loads((run / "request.json").read_text())
+    assert (request["env_id"], request["limit"], request["trials"]) == ("Crafter", 1000, 2)
+    (run / "request.json").write_text(json.dumps({**request, "env_id": "Sort", "limit": 3}))
+    process = begin("agent_envs", "eval", "--resume", run, "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert json.loads(out)["episodes"] == 6 and not (run / "request.json").exists() and (run / "results.json").exists()
+
+
+@pytest.mark.parametrize("words", [("Nothing",), ("Sort", "--split", "none"), ("Sort", "--agent", "nobody")])
+def test_what_is_refused_leaves_no_folder(tmp_path, words):
+    process = begin("agent_envs", "eval", *words, "-n", "2", "--out", tmp_path / "run")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "agent-envs: " in err and not (tmp_path / "run").exists()

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from agent_envs import UsageError, run_many
-from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.jsonl_log import Journal, read_journal, set_aside
+from agent_envs.rollout.run_many import RunLog, set_damaged_aside
 from tests.rollout.test_run_many import Lines, planned, results
 
 PLAN = planned(2)
@@ -69,6 +70,51 @@ def test_a_flipped_bit_before_the_last_row_is_refused(whole, tmp_path):
         with pytest.raises(UsageError, match="damaged|another"):
             list(run_many(PLAN, Lines(), journal=path))
         assert path.read_bytes() == bytes(damaged), (at, bit)
+
+
+def damages(whole, count):
+    """Yield texts of a journal with one damage: a bit, zeros over more than a row, a byte more or less behind the head."""
+    rng, head = random.Random("set aside"), whole.index(b"\n") + 1
+    for number in range(count):
+        at = rng.randrange(0 if number % 4 < 2 else head, len(whole) - 1)
+        if number % 4 == 0:
+            yield whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :]
+        elif number % 4 == 1:
+            end = min(len(whole), at + rng.choice((1, 40, 4_096)))
+            start = at if at >= head or end < head else head  # a head that runs into the next row is another matter
+            yield whole[:start] + bytes(end - start) + whole[end:]
+        elif number % 4 == 2:
+            yield whole[:at] + whole[at + 1 :]
+        else:
+            yield whole[:at] + rng.choice((b"x", b"\n", b" ")) + whole[at:]
+
+
+def test_what_is_damaged_is_set_aside_and_played_again(tmp_path):
+    path, beside, plan = tmp_path / "journal", tmp_path / "journal-damaged.jsonl", planned(12)
+    truth = results(run_many(plan, Lines(), journal=path))
+    whole, kept = path.read_bytes(), 0
+    sound = set(whole.splitlines(keepends=True))
+    for text in damages(whole, 120):
+        path.write_bytes(text)
+        beside.unlink(missing_ok=True)
+        set_damaged_aside(RunLog(path), plan, Lines())
+        kept += len(list(read_journal(path))) - 1
+        assert results(run_many(plan, Lines(), journal=path)) == truth, text
+        lines = beside.read_bytes() + path.read_bytes()
+        assert all(line in lines for line in text.splitlines(keepends=True) if line in sound), text
+    assert kept > 0.7 * 120 * len(plan), "what does not need the damaged rows stays"
+
+
+def test_a_sound_journal_stays_and_one_that_is_written_is_refused(whole, tmp_path):
+    path = tmp_path / "journal"
+    path.write_bytes(whole)
+    assert set_damaged_aside(RunLog(path), PLAN, Lines()) == (0, 0) and path.read_bytes() == whole
+    with Journal(path), pytest.raises(UsageError, match="another process"):
+        set_aside(path, lambda row, sound: False)
+    path.write_bytes(whole[:5] + whole[6:])
+    with pytest.raises(UsageError, match="first line"):
+        set_damaged_aside(RunLog(path), PLAN, Lines())
+    assert path.read_bytes() == whole[:5] + whole[6:]
 
 
 def test_rows_that_do_not_belong_are_refused(whole, tmp_path):

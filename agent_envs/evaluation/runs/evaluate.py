@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,7 +45,7 @@ from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
-from agent_envs.rollout.run_many import run_many
+from agent_envs.rollout.run_many import run_many, set_damaged_aside
 from agent_envs.services.chat.model import UNCOUNTED, known_counts
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
 from agent_envs.services.chat.prices import Price, check_limit, cost_of
@@ -146,6 +146,22 @@ def evaluate(
         setup = replace(setup, settings=settings)
     run = claim(folder, suite, settings, setup.prices) if folder is not None else None
     return _play(suite, plan, setup, run, progress)
+
+
+def set_aside(folder: Path, lost: Callable[[Run], Collection[str]]) -> tuple[int, int]:
+    """Move what is damaged in a run's journal and recording to files beside them; return how many rows and answers.
+
+    Args:
+        folder: of the run, which another process may not be playing.
+        lost: the keys of its finished episodes that need an answer which was moved.
+    """
+    run = open_run(folder)
+    same_identity(run)
+    plan, actor = plan_of(run.suite), _set_up(run.suite, run.config.settings(), None, run.config.prices).actor
+    rows, answers = set_damaged_aside(run.log(), plan, actor)
+    if answers:
+        rows += set_damaged_aside(run.log(), plan, actor, lost(run))[0]
+    return rows, answers
 
 
 def resume(folder: Path, progress: Progress | None = None, tell: Tell | None = None) -> Result:

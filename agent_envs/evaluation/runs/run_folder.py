@@ -6,6 +6,7 @@ journal.jsonl    every finished episode, appended as it finishes
 externals.jsonl  what outside services answered to the environments, where there are any
 spent.json       under a cost limit: calls and tokens by model, as they were paid
 results.json     the numbers; they can be computed again from the rest
+request.json     what `eval` was asked for, until its tasks are drawn
 """
 
 import hashlib
@@ -280,7 +281,7 @@ def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPric
         price=prices.agent, prices_date=prices.date, pack=settings.pack, feedback_prices=dict(prices.feedback),
         notes=settings.notes or Notes(),
     )  # fmt: skip
-    text = suites.suite_text(suite)  # before there is a folder: who stops a run here has none to remove
+    text = suites.suite_text(suite)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

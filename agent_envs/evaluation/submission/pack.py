@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from agent_envs.evaluation.submission import models
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, ShardWriter, row_of, row_text
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
 from agent_envs.evaluation.submission.replay_pool import Replaying, check_all
-from agent_envs.evaluation.submission.replaying import places_of
+from agent_envs.evaluation.submission.replaying import Checked, places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env, gold_note
 from agent_envs.evaluation.suites.suite import first_fault, suite_text
@@ -90,6 +90,14 @@ def pack_run(
     return name
 
 
+def lost_episodes(run: Run) -> list[str]:
+    """Return the keys of a run's episodes that their actions and the answers of its recording do not give again."""
+    with ExitStack() as stack:
+        packing = _Packing(run, Path(stack.enter_context(tempfile.TemporaryDirectory())), SecretScan(()), stack)
+        packing.take_episodes()
+        return [key for key, check in packing.checks() if check.findings]
+
+
 class _Packing:
     """One packing: the run that is read, and the files that are written."""
 
@@ -123,8 +131,8 @@ class _Packing:
             "packed as they are and count 0"
         )
 
-    def replay_episodes(self) -> None:
-        """Step every spooled episode again, as a verifier does; UsageError where one differs. A killed packing goes on."""
+    def checks(self) -> Iterator[tuple[str, Checked]]:
+        """Yield (key, check) of every spooled episode, stepped again as a verifier does; a killed packing goes on."""
         labels = {key: place.entry.label for key, place in places_of(self._run.suite)}
         keys = list(self._episodes.places)
         jobs = (os.cpu_count() or 1) if len(keys) > FEW else 0
@@ -134,12 +142,15 @@ class _Packing:
         with progress_bar(f"replaying {self._run.folder}", quiet=not jobs) as tell:
             progress = (lambda checked, wins: tell(checked, len(keys), wins)) if tell is not None else None
             checks = check_all(lines, how, sha256_file(path) if path is not None else "", progress=progress)
-        wrong = [
-            f"episode {key}: {check.findings[0]}" for key, check in zip(keys, checks, strict=True) if check.findings
-        ]
-        if unknown := wrong or [check.unknown for check in checks if check.unknown]:
+        yield from zip(keys, checks, strict=True)
+
+    def replay_episodes(self) -> None:
+        """Step every spooled episode again; UsageError where one differs."""
+        checks = dict(self.checks())
+        wrong = [f"episode {key}: {check.findings[0]}" for key, check in checks.items() if check.findings]
+        if unknown := wrong or [check.unknown for check in checks.values() if check.unknown]:
             what = "not what their actions give" if wrong else "not to be replayed here (--no-replay packs them)"
-            count = f"{len(unknown)} of {len(keys)}"
+            count = f"{len(unknown)} of {len(checks)}"
             raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")
 
     def write_texts(self, submission: models.Submission, report: str) -> None:
