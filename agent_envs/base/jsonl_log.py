@@ -162,7 +162,7 @@ def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) 
 
 
 def set_aside(path: Path, lost: Callable[[Any, Collection[int]], bool], first: Any = None) -> int:
-    """Move damaged lines of a journal to a file beside it, `NAME-damaged.jsonl`, and return how many; UsageError if it is in use.
+    """Move damaged lines of a journal to a file beside it, `NAME-damaged.jsonl`; return how many. UsageError: it is in use.
 
     Blanks take their place, so that all other lines begin at the byte at which they began.
 

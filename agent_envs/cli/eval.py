@@ -135,7 +135,7 @@ def _request_kept(folder: Path, params: dict[str, Any]) -> Iterator[None]:
 
     What is refused leaves nothing behind; after a stop or a kill `--resume` asks for the same again.
     """
-    path, fresh = folder / REQUEST, not folder.exists()
+    path, fresh = folder / REQUEST, [place for place in (folder, *folder.parents) if not place.exists()]
     if (folder / "config.json").exists():  # the run is there: a larger limit, say
         yield
         return
@@ -157,8 +157,10 @@ def _request_kept(folder: Path, params: dict[str, Any]) -> Iterator[None]:
             path.unlink()
         if not begun and not refused:
             option.tell(f"stopped before the first episode: agent-envs eval --resume {folder} begins again")
-        elif not begun and fresh:
-            folder.rmdir()
+        elif not begun:
+            with contextlib.suppress(OSError):  # another run may have begun beside it
+                for place in fresh:
+                    place.rmdir()
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:

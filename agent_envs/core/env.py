@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NoReturn
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from agent_envs.base.arguments import display_value, whole_number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, is_local, plain_value
@@ -146,10 +147,10 @@ class TurnEnv(TurnForm, gym.Env[str, Any]):
             seed: seeds `np_random`, which only picks the task.
             options: `task` (index, id, or a Task), `split`, `episode_key` (keys every outside sample).
         """
-        super().reset(seed=seed)
-        options = _check_options(self, options or {})
+        options = _check_options(self, {} if options is None else options)
+        super().reset(seed=checked_seed(self.env_id, seed))
         task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
-        seed = -1 if seed is None else int(seed)
+        seed = -1 if seed is None else seed
         key = options.get("episode_key") or digest([self.spec_digest, task.split, task.id, seed])[:16]
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
@@ -256,15 +257,22 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self.unwrapped
 
 
+def checked_seed(owner: str, seed: Any) -> int | None:
+    """Return a reset's seed, a whole number from 0 on or None; UsageError for others."""
+    return None if seed is None else whole_number(owner, "seed", seed, 0, otherwise="None")
+
+
 def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
-    """Return a reset's options unchanged; UsageError for an unknown name, or an episode key that is empty or no text."""
+    """Return a reset's options; UsageError for no dict, an unknown name, an episode key that is empty or no text."""
+    if not isinstance(options, Mapping):
+        env._refuse(f"options={display_value(options)}", f"give a dict of {', '.join(RESET_OPTIONS)}")
     for name in options:
         if name not in RESET_OPTIONS:
             env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
     key = options.get("episode_key", "default")
     if not isinstance(key, str) or not key:
         env._refuse(f"episode_key={key!r}", "give a text that is not empty, or leave it out")
-    return options
+    return dict(options)
 
 
 def _copy(value: Any) -> Any:

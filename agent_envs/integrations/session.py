@@ -1,17 +1,18 @@
 """A `Session` is an environment and the episode in it, in the words of a trainer's glue: rows, messages, texts and calls."""
 
 import asyncio
+import contextlib
 import copy
 import json
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.base.arguments import whole_numbers
+from agent_envs.base.arguments import display_value, whole_numbers
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import plain_value
@@ -23,13 +24,13 @@ from agent_envs.services.chat.conversation import read_native_call
 
 Row = dict[str, Any]
 KeyedEnv = tuple[str, gym.Env[Any, Any]]
-Calls = Sequence[tuple[str, Any]]  # native calls: a name, and arguments as a mapping or as JSON text
+Calls = Sequence[tuple[str | None, Any]]  # native calls: a name, and arguments as a mapping or as JSON text
 # Resets and steps that are under way at once where a trainer lives in an event loop; a thread starts when one is needed.
 _THREADS = ThreadPoolExecutor(128, thread_name_prefix="agent_envs")
 
 
 class Session:
-    """One environment, made when it is first needed, and the newest episode in it. One call at a time.
+    """One environment, made when it is first needed, and the newest episode in it. A call beside another is a UsageError.
 
     Attributes:
         info: of the last reset or step; `text` is what it showed.
@@ -45,6 +46,7 @@ class Session:
         self.env_id, self.arguments = env_id, arguments
         self.prefills, self.deadline_seconds = prefills, deadline_seconds
         self._keyed_env: KeyedEnv | None = None
+        self._under_way: dict[str, object] = {}
         self._start()
 
     def _start(self) -> None:
@@ -69,21 +71,25 @@ class Session:
         UsageError: no environment is named, it has no such task, or the row's index is of another one here. EnvFault: an
         outside service failed, which no adapter makes a reward of.
         """
-        return self._record_reset(self._reset(self._take_env(), {**(row or {}), **options}))
+        with self._one_call("begin"):
+            return self._record_reset(self._reset(self._take_env(), _merged(row, options)))
 
     def act(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Take a turn, a whole text (or an action's number), and return the messages in answer; UsageError before `begin`."""
         action = canonical_action(action, calls)
-        return self._record_step(action, self.env.step(action))
+        with self._one_call("act"):
+            return self._record_step(action, self.env.step(action))
 
     async def begin_async(self, row: Mapping[str, Any] | None = None, **options: Any) -> list[Row]:
         """Begin as `begin` does, in a thread; EnvFault behind the deadline."""
-        return self._record_reset(await self._in_thread(self._reset, self._take_env(), {**(row or {}), **options}))
+        with self._one_call("begin_async"):
+            return self._record_reset(await self._in_thread(self._reset, self._take_env(), _merged(row, options)))
 
     async def act_async(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Act as `act` does, in a thread; EnvFault behind the deadline."""
         action = canonical_action(action, calls)
-        return self._record_step(action, await self._in_thread(self.env.step, action))
+        with self._one_call("act_async"):
+            return self._record_step(action, await self._in_thread(self.env.step, action))
 
     def make(self) -> gym.Env[Any, Any]:
         """Return the environment that the session names; it is made where it is not there yet."""
@@ -92,16 +98,31 @@ class Session:
 
     def fork(self) -> "Session":
         """Return a session in the same episode, on a fork of the environment."""
-        twin = copy.copy(self)
-        twin._keyed_env = (self._keyed_env[0], fork(self.env)) if self._keyed_env else None
-        twin.history, twin.rewards = list(self.history), list(self.rewards)
-        return twin
+        with self._one_call("fork"):
+            twin = copy.copy(self)
+            twin._keyed_env = (self._keyed_env[0], fork(self.env)) if self._keyed_env else None
+            twin.history, twin.rewards, twin._under_way = list(self.history), list(self.rewards), {}
+            return twin
 
     def close(self) -> None:
         """Close the environment; a next `begin` makes another."""
-        if self._keyed_env is not None:
-            self._keyed_env[1].close()
-            self._keyed_env = None
+        with self._one_call("close"):
+            if self._keyed_env is not None:
+                self._keyed_env[1].close()
+                self._keyed_env = None
+
+    @contextlib.contextmanager
+    def _one_call(self, name: str) -> Iterator[None]:
+        """Hold the session for one call; UsageError while another is under way, whose turns would be of the same episode."""
+        mine = object()
+        if self._under_way.setdefault("call", mine) is not mine:  # in one step, for threads, too
+            raise UsageError(
+                f"{self.env_id or 'Session'}: {name}() while another call is under way; wait, or give each episode a Session"
+            )
+        try:
+            yield
+        finally:
+            del self._under_way["call"]
 
     def _take_env(self) -> KeyedEnv | None:
         """Take the environment out for a reset; the last episode is over even if the reset fails."""
@@ -112,8 +133,9 @@ class Session:
         """Return (key, environment) of a row: the last if equal, else a new one, the last closed; UsageError without a name."""
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
-        kwargs = row.get("env_kwargs")
-        arguments = self.arguments if kwargs is None else json.loads(kwargs) if isinstance(kwargs, str) else kwargs
+        if not isinstance(name, str):
+            raise UsageError(f"Session: env_id={display_value(name)}; give an id as text")
+        arguments = self.arguments if row.get("env_kwargs") is None else _arguments(row["env_kwargs"])
         key = json.dumps([name, arguments], sort_keys=True, default=repr)
         if keyed_env is not None:
             if keyed_env[0] == key:
@@ -125,8 +147,7 @@ class Session:
         """Reset the environment of a row and return it with the info; UsageError where the index is of another task now."""
         keyed_env = self._env_of(keyed_env, row)
         options = {key: row[key] for key in ("task", "split", "episode_key") if row.get(key) is not None}
-        seed = None if row.get("seed") is None else int(row["seed"])
-        info = keyed_env[1].reset(seed=seed, options=options)[1]
+        info = keyed_env[1].reset(seed=row.get("seed"), options=options)[1]
         if row.get("task_id") not in (None, info["task_id"]):
             raise UsageError(
                 f"the row of task {row['task_id']!r} has the index of {info['task_id']!r} here: list rows again"
@@ -173,10 +194,35 @@ class Session:
             raise EnvFault(f"{name}: no answer within {self.deadline_seconds:g} s") from None
 
 
+def _merged(row: Any, options: Row) -> Row:
+    """Return a row with the options over it; UsageError where the row is none."""
+    if row is not None and not isinstance(row, Mapping):
+        raise UsageError(f"Session.begin: row={display_value(row)}; give a row of task_rows, or None")
+    return {**(row or {}), **options}
+
+
+def _arguments(kwargs: Any) -> Row:
+    """Return the arguments of an environment from a row, where they may be JSON text; UsageError where they are none."""
+    try:
+        arguments = json.loads(kwargs) if isinstance(kwargs, str) else kwargs
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
+        raise UsageError(f"Session: env_kwargs={display_value(kwargs)}; give a dict by name, or a JSON object as text")
+    return dict(arguments)
+
+
 def canonical_action(text: str | int, calls: Calls) -> str | int:
-    """Return a text and native calls beside it in the canonical form that environments read; a text alone stays."""
+    """Return a text and native calls beside it in the canonical form that environments read; a text alone stays.
+
+    Raises:
+        UsageError: a call is no pair of a name, None for a call without one, and arguments.
+    """
     if not calls:
         return text
+    for call in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else (calls,):
+        if not isinstance(call, Sequence) or len(call) != 2 or not isinstance(call[0], str | None):
+            raise UsageError(f"Session.act: calls={display_value(calls)}; give pairs of a name and its arguments")
     read = [read_native_call(f"call_{number}", *call) for number, call in enumerate(calls)]
     texts = [str(text) if text else "", *(call for call in read if isinstance(call, str))]
     native = tuple(call for call in read if isinstance(call, ToolCall))

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -61,6 +62,58 @@ def test_a_call_that_is_cancelled_leaves_its_environment_alone_with_its_thread()
         assert player.env is not stuck and player.rewards == [] and player.info["turn"] == 0
 
     asyncio.run(play())
+
+
+def test_a_call_beside_another_is_refused_and_takes_no_turn():
+    async def play(player, **later):
+        await player.begin_async(seed=0)
+        calls = [player.act_async("<compare>50</compare>") for _ in range(4)]
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        call = asyncio.create_task(player.act_async("<compare>50</compare>"))
+        await asyncio.sleep(0)
+        beside = []
+        for other in (player.fork, player.close, lambda: player.act("x"), lambda: player.begin(seed=1)):
+            with pytest.raises(UsageError, match="while another call is under way"):
+                other()
+            beside.append(other)
+        await call
+        return ends
+
+    for _ in range(20):
+        player = Session("toy/Slow-v0")
+        ends = asyncio.run(play(player))
+        assert [type(end) for end in ends].count(UsageError) == 3 and len(player.rewards) == 2
+        assert player.fork().act("<compare>50</compare>"), "a call that is over holds nothing"
+
+
+def test_of_threads_that_act_at_once_one_takes_the_turn():
+    player = Session("toy/Slow-v0")
+    player.begin(seed=0)
+    with ThreadPoolExecutor(8) as pool:
+        ends = [pool.submit(player.act, "<compare>50</compare>") for _ in range(8)]
+    errors = [end.exception() for end in ends]
+    assert sum(error is None for error in errors) == len(player.rewards) >= 1
+    assert all(isinstance(error, UsageError) for error in errors if error is not None)
+
+
+@pytest.mark.parametrize("row", [
+    {"seed": -1}, {"seed": "x"}, {"seed": float("nan")}, {"env_kwargs": "{"}, {"env_kwargs": "[1]"}, {"env_kwargs": 5},
+    {"env_kwargs": {1: 2}}, {"env_kwargs": "[" * 100_000}, {"env_id": 5}, [1], "row",
+])  # fmt: skip
+def test_a_row_that_is_none_is_one_line_that_names_what_is_wrong(row):
+    with pytest.raises(UsageError, match=next(iter(row)) if isinstance(row, dict) else "row=") as error:
+        Session("SearchQA").begin(row)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("calls", [[(5, {})], [("search",)], "search", [{"name": "search"}], 5, [None]])
+def test_calls_that_are_none_are_refused_and_one_without_a_name_is_the_models_mistake(calls):
+    player = Session("SearchQA", protocol="json")
+    player.begin(seed=0)
+    with pytest.raises(UsageError, match="calls=") as error:
+        player.act("", calls)
+    assert "\n" not in str(error.value) and player.rewards == []
+    assert "a tool call is" in player.act("", [(None, {"query": "x"})])[0]["content"]
 
 
 def test_a_start_that_is_refused_leaves_no_episode():

@@ -1,5 +1,6 @@
 """`DualControl` is a PettingZoo environment in which both sides of a conversation are played, turn by turn."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, ClassVar
@@ -8,9 +9,11 @@ import gymnasium as gym
 from gymnasium.spaces import Dict
 from pettingzoo import AECEnv  # type: ignore[import-untyped]
 
+from agent_envs.base.arguments import display_value
 from agent_envs.base.dialects import outside_thoughts
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
+from agent_envs.core.env import checked_seed
 from agent_envs.core.episode import legal_text
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.agent_view import SideView, errors_of
@@ -89,8 +92,10 @@ class DualControl(AECEnv):  # type: ignore[misc]
             seed: picks the task, where none is named.
             options: `task` (index, id, or a Task) and `split`; others are passed over, as PettingZoo's tests demand.
         """
-        options = options or {}
-        gym.Env.reset(self.core, seed=seed)
+        options = {} if options is None else options
+        if not isinstance(options, Mapping):
+            raise UsageError(f"dual_control: options={display_value(options)}; give a dict with task and split")
+        gym.Env.reset(self.core, seed=checked_seed("dual_control", seed))
         self.task: Task = self.core._pick(options.get("task"), options.get("split", self.core.source.splits[0]))
         public, self.dialogue = self.core.opened(self.task)
         self.evaluation = None
