@@ -40,6 +40,7 @@ from agent_envs.core.episode import Reward, RewardSpec, Term
 from agent_envs.core.registry import env_ids, make_vec, register_all, register_companions
 from agent_envs.core.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
+from agent_envs.rollout.episode_pool import EpisodePool, PoolTurn
 from agent_envs.rollout.episode_runner import (
     EpisodeResult,
     EpisodeWalk,
@@ -62,6 +63,7 @@ __all__ = [
     "DataMissing",
     "EnvFault",
     "Episode",
+    "EpisodePool",
     "EpisodeResult",
     "EpisodeWalk",
     "Message",
@@ -69,6 +71,7 @@ __all__ = [
     "Outcome",
     "Planned",
     "Policy",
+    "PoolTurn",
     "ReplayMismatch",
     "Reply",
     "Request",

@@ -1,11 +1,9 @@
 """The verb `eval` evaluates an agent on an environment, a sweep, turn limits or a suite, and goes on with a stopped run."""
 
-import contextlib
 import itertools
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli import options as option
@@ -60,7 +57,6 @@ Yes = Annotated[bool, option.Amount("--yes", help="Play all of it, whatever a mo
 PricesFile = Annotated[Path | None, option.Amount(help="A table of prices of yours.")]
 Out = Annotated[Path | None, option.Storage(help="Folder of the run (default: runs/TIME-NAME).")]
 Pack = Annotated[Path | None, option.Storage(help="Write the submission here when the run is complete.")]
-REQUEST = "request.json"  # in a run's folder until its tasks are drawn
 SetAside = Annotated[
     bool,
     option.Storage(
@@ -102,7 +98,7 @@ def evaluate_agent(
     A run that was stopped, by Ctrl-C or a kill too, goes on with --resume RUN; after --max-cost, with --out and a larger one.
     """
     from agent_envs.evaluation.runs.costs import parse_feedback
-    from agent_envs.evaluation.runs.run_folder import Settings
+    from agent_envs.evaluation.runs.run_folder import Settings, request_kept
 
     sys.path.insert(0, "")
     if resume is not None:
@@ -122,45 +118,11 @@ def evaluate_agent(
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
-    with _request_kept(folder, context.params):
+    with request_kept(folder, context.params, option.tell):
         selection = _suite(suite, limit, choice, parse_feedback(feedback, epsilon, feedback_templates, options))
         _tell_limits(turn_limits, selection)
         _tell_plan(selection, settings, yes)
         _begin(selection, settings, folder, title, as_json)
-
-
-@contextlib.contextmanager
-def _request_kept(folder: Path, params: dict[str, Any]) -> Iterator[None]:
-    """Keep what was asked for in the run's folder until the run is there: to draw the tasks of a large split takes minutes.
-
-    What is refused leaves nothing behind; after a stop or a kill `--resume` asks for the same again.
-    """
-    path, fresh = folder / REQUEST, [place for place in (folder, *folder.parents) if not place.exists()]
-    if (folder / "config.json").exists():  # the run is there: a larger limit, say
-        yield
-        return
-    asked = {name: value.absolute() if isinstance(value, Path) else value for name, value in params.items()}
-    refused = False
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda file: file.write(json.dumps(asked, default=str).encode()))
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
-    try:
-        yield
-    except AgentEnvsError:
-        refused = True
-        raise
-    finally:
-        begun = (folder / "config.json").exists()
-        if begun or refused:
-            path.unlink()
-        if not begun and not refused:
-            option.tell(f"stopped before the first episode: agent-envs eval --resume {folder} begins again")
-        elif not begun:
-            with contextlib.suppress(OSError):  # another run may have begun beside it
-                for place in fresh:
-                    place.rmdir()
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
@@ -191,11 +153,11 @@ def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_js
 def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> None:
     """Go on with the run of a folder, as it was begun, or begin one that ended before its tasks were drawn."""
     from agent_envs.evaluation.runs.evaluate import resume
-    from agent_envs.evaluation.runs.run_folder import open_run
+    from agent_envs.evaluation.runs.run_folder import open_run, read_request
 
-    request = folder / REQUEST
-    if request.is_file() and not (folder / "config.json").exists():
-        _begin_again(context, request, as_json)
+    if (request := read_request(folder, set(context.params))) is not None:
+        context.params = {**request, "as_json": as_json}
+        evaluate_agent(context, **context.params)
         return
     if mend:
         from agent_envs.evaluation.runs.evaluate import set_aside
@@ -205,19 +167,6 @@ def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> 
         option.tell(f"set aside: {rows} rows of episodes, {answers} answers; what they held is played again")
     _tell_notes(open_run(folder).config.notes)
     _finish(lambda progress: resume(folder, progress, option.tell), folder, str(folder), as_json)
-
-
-def _begin_again(context: typer.Context, request: Path, as_json: bool) -> None:
-    """Ask again for what a request holds; UsageError where it is none."""
-    try:
-        params = json.loads(request.read_bytes())
-        if {*params} != {*context.params}:
-            raise ValueError("its options are not those of eval")
-    except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{request} is no request of eval ({error}): begin again with another --out") from error
-    paths = {name: Path(params[name]) for name in ("prices", "pack") if params[name]}
-    context.params = {**params, **paths, "out": request.parent, "as_json": as_json}
-    evaluate_agent(context, **context.params)
 
 
 def _tell_notes(notes: "Notes | None") -> None:
@@ -239,8 +188,8 @@ def _check_out(out: Path | None) -> None:
     if out is not None and out.is_dir() and not (out / "config.json").exists():
         for path in out.iterdir():
             if not path.name.startswith(
-                (".", REQUEST, "suite.json", "journal.jsonl")
-            ):  # those of a run that was killed early
+                (".", "request.json", "suite.json", "journal.jsonl")
+            ):  # of a run that was killed early
                 raise UsageError(f"--out {out}: the folder holds {path.name} and no run; name a new one")
 
 

@@ -136,6 +136,16 @@ class TurnEnv(TurnForm, gym.Env[str, Any]):
         return self._episode or self._refuse("no episode yet", "call reset() first")
 
     @property
+    def live_service(self) -> str:
+        """The outside service that the next turn may call; "" for none, or in a replay."""
+        return ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step may wait for something outside this process: a model, a judge, a server, a sandbox."""
+        return bool(self.live_service)
+
+    @property
     def trajectory(self) -> Trajectory:
         """The episode so far as a trajectory, task included."""
         return self.episode.trajectory()
@@ -235,6 +245,11 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     @property
     def over(self) -> bool:
         """Whether this wrapper has ended the episode, although the environment has not."""
+        return False
+
+    @property
+    def waits(self) -> bool:
+        """Whether its part of a step may wait for something outside this process; it does not unless a wrapper overrides it."""
         return False
 
     @property

@@ -40,8 +40,11 @@ class Snapshot:
     generator: Any
     layers: tuple[tuple[str, Any], ...]
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, since: int = 0) -> bytes:
         """Return canonical JSON, readable in any process with the same environment. Each turn and task is encoded once.
+
+        Args:
+            since: turns that bytes of before hold; the others alone are written, for `from_bytes` to join with those bytes.
 
         Raises:
             TypeError: some state is of a type that has no stored form; the message names it.
@@ -50,18 +53,28 @@ class Snapshot:
         if self.episode is not None:
             start, end = cached_text(self.episode, _episode_text)[0], b"]}}"
             turns = [cached_text(turn) for turn in self.episode.turns]
+        if not 0 <= since <= len(turns):
+            raise UsageError(f"to_bytes(since={since}): the episode has {len(turns)} turns")
         start = b'{"$pairs":[["spec_digest",%b],["episode",%b' % (stored_text(self.spec_digest), start)
         end += b'],["generator",%b],["layers",%b]]}' % (stored_text(self.generator), stored_text(self.layers))
-        body = b"%b%b%b" % (start, b",".join([text for text, _ in turns]), end)
+        body = b"%b%b%b" % (start, b",".join([text for text, _ in turns[since:]]), end)
         seal = sha256(b"%b%b%b" % (start, b",".join([seal for _, seal in turns]), end)).hexdigest()
-        return b'{"body":%b,"format":"%b","sha256":"%b"}' % (body, FORMAT.encode(), seal.encode())
+        more = b',"since":%d' % since if since else b""
+        return b'{"body":%b,"format":"%b","sha256":"%b"%b}' % (body, FORMAT.encode(), seal.encode(), more)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Snapshot":
-        """Read `to_bytes`; raises UsageError where the format is another, or the content does not match its digest."""
+    def from_bytes(cls, *parts: bytes) -> "Snapshot":
+        """Read `to_bytes`, in parts as they were written; UsageError for another format, or a digest that does not fit."""
         try:
-            outer = json.loads(data.decode("utf-8", "surrogatepass"))
-            body = outer["body"]
+            outer: dict[str, Any] = {}
+            body: Any = None
+            turns: list[Any] = []
+            for data in parts:
+                outer = json.loads(data.decode("utf-8", "surrogatepass"))
+                body, since = outer["body"], outer.get("since", 0)
+                if since or len(parts) > 1:
+                    place = body["$pairs"][1][1]["turns"]
+                    turns = place["$tuple"] = [*turns[:since], *place["$tuple"]]
             sound = outer["sha256"] == {FORMAT: _seal, OLD_FORMAT: digest}[outer["format"]](body)
         except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
             raise UsageError(f"these bytes are no snapshot: {type(error).__name__}") from error

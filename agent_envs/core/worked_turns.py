@@ -102,7 +102,7 @@ def _example_env(env: Any) -> Any:
     inside = {name: value for name, value in arguments.items() if name not in env.outside_arguments}
     twin = type(env)(**arguments)
     twin.spec = env.spec
-    if not getattr(twin, "live_service", ""):
+    if not twin.live_service:
         try:
             _task(twin.source, "train", FIRST)
             return twin

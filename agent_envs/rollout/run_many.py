@@ -279,7 +279,7 @@ def run_many(
 
 
 def head_of(plan: Sequence[Planned], policy: Policy) -> dict[str, Any]:
-    """Return what the first row of a journal says of a plan and a policy."""
+    """Return the first row of a journal, as far as plan and policy decide it."""
     traits = traits_of(policy)
     # Who is handed the environment can read the gold in it; of the built-in agents only the solver does.
     privileged = traits.privileged or (traits.needs_env and type(policy) is not CompanionPolicy)

@@ -104,6 +104,11 @@ class VerbalFeedback(TurnWrapper):
         return partial(type(self), **self._saved_kwargs), (self.env,), state
 
     @property
+    def waits(self) -> bool:
+        """Whether a chat model gives the feedback."""
+        return bool(self.model.service)
+
+    @property
     def extra_messages(self) -> tuple[Message, ...]:
         """The feedback of the episode."""
         return tuple(message for message in self.state.talk if message.author == "feedback")

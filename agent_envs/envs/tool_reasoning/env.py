@@ -271,6 +271,11 @@ class ToolReasoning(TurnEnv):
         return Outcome(state, parsed, tuple(messages), tuple(results), tuple(events))
 
     @property
+    def waits(self) -> bool:
+        """Whether a step may wait for an outside service, or for a program in the sandbox."""
+        return PYTHON in self.offered or super().waits
+
+    @property
     def live_service(self) -> str:
         """The outside service that the next turn may call: a search first, then web or reader; "" for none, or in a replay."""
         if self.services.replayed:

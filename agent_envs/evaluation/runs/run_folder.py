@@ -9,13 +9,14 @@ results.json     the numbers; they can be computed again from the rest
 request.json     what `eval` was asked for, until its tasks are drawn
 """
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ from typing import IO, Annotated, Any, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from agent_envs.base.caches import write_atomically
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.base.serialization import canonical_json
 from agent_envs.base.strict_model import Strict
@@ -41,6 +42,7 @@ from agent_envs.services.chat.prices import Price
 from agent_envs.wrappers.feedback_models import PREFIX
 
 CLOSE = 1e-6  # what rewards and the sums of their terms may differ by
+REQUEST = "request.json"
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
 
@@ -300,6 +302,58 @@ def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPric
         _write(left, text)
     _write(folder / "config.json", canonical_json(config.model_dump(mode="json")) + "\n")
     return Run(folder, config, suite)
+
+
+@contextlib.contextmanager
+def request_kept(folder: Path, params: Mapping[str, Any], tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep what was asked for in the run's folder until the run is there: to draw the tasks of a large split takes minutes.
+
+    What is refused leaves nothing behind; after a stop or a kill `read_request` gives the same again.
+
+    Raises:
+        UsageError: the folder cannot be made.
+    """
+    if (folder / "config.json").exists():  # the run is there: a larger limit, say
+        yield
+        return
+    path, missing = folder / REQUEST, [place for place in (folder, *folder.parents) if not place.exists()]
+    row = {name: value.absolute() if isinstance(value, Path) else value for name, value in params.items()}
+    refused = False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(path, json.dumps(row, default=str))
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
+    try:
+        yield
+    except AgentEnvsError:
+        refused = True
+        raise
+    finally:
+        has_run = (folder / "config.json").exists()
+        if has_run or refused:
+            path.unlink()
+        if not has_run and not refused:
+            tell(f"stopped before the first episode: agent-envs eval --resume {folder} begins again")
+        elif not has_run:
+            with contextlib.suppress(OSError):  # another run may have begun beside it
+                for place in missing:
+                    place.rmdir()
+
+
+def read_request(folder: Path, names: Collection[str]) -> dict[str, Any] | None:
+    """Return the options that a folder without a run was begun with; None without a request; UsageError for a damaged one."""
+    path = folder / REQUEST
+    if not path.is_file() or (folder / "config.json").exists():
+        return None
+    try:
+        row = json.loads(path.read_bytes())
+        if {*row} != {*names}:
+            raise ValueError("its options are not those of eval")
+        paths = {name: Path(row[name]) for name in ("prices", "pack") if row[name]}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"{path} is no request of eval ({error}): begin again with another --out") from error
+    return {**row, **paths, "out": folder}
 
 
 def open_run(folder: Path) -> Run:
