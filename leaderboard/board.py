@@ -13,7 +13,7 @@ and no tasks, so that a board's suite may stay private with its submissions: the
 
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,8 @@ from pydantic import Field, ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.strict_model import Strict
+from agent_envs.evaluation.runs.evaluate import BUILT_IN
+from agent_envs.evaluation.submission.lookalikes import lookalikes
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, LongLine, Notes, Submission, Url
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
@@ -86,7 +88,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
     What cannot be told here is no decision, and changes nothing. One that was withdrawn can be added again.
 
     Raises:
-        UsageError: it is there already, or the board's files cannot be read or written.
+        UsageError: it is there already, holds a part of a suite, or the board's files cannot be read or written.
     """
     on_show = accepted_submissions(decisions_of(board))
     own = _own_suites(_suites(board, _settings_by_board(board)))
@@ -100,6 +102,10 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
             why = verdict.findings[0].what.encode("ascii", "replace").decode().strip()  # it may quote a stranger
             decide(board, verdict.submission, "rejected", why, who)
         return verdict
+    if verdict.part:
+        raise UsageError(
+            f"{verdict.submission[:16]} holds {verdict.part} of {verdict.suite}: a board shows whole suites"
+        )
     place = board / SUBMISSIONS / verdict.submission
     if not (place.exists() and place.samefile(folder)):  # where a pull request added it, nothing need be copied
         part = place.with_name(f".{place.name}.part")
@@ -177,11 +183,21 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
             for its_suite, item in entrants
             if origins.get(its_suite.id) == suite.name
         ]
-        parts = [item for its_suite, item in mine if its_suite.digest() != suite.digest()]
-        left = [f"{item.verdict.submission[:16]}: played a part of the suite" for item in parts]
+        others = [item for its_suite, item in mine if its_suite.digest() != suite.digest()]
+        left = [f"{item.verdict.submission[:16]}: played another suite of this name" for item in others]
         left += [text for suite_name, text in troubles if suite_name in ("", suite.name)]
         about = tuple(r for r in past if _suite_name(folder / SUBMISSIONS / r.submission) in ("", suite.name))
-        yield Board(name, settings, standings(suite, same), tuple(left), about)
+        yield Board(name, settings, standings(suite, _flag_lookalikes(same)), tuple(left), about)
+
+
+def _flag_lookalikes(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """Return the entrants, with a flag for each whose name looks like another's or like a built-in agent's."""
+    names = {item.submission.agent.name for item in entrants} | {*BUILT_IN}
+    flagged = []
+    for item in entrants:
+        flags = [f"its name looks like {other!r}" for other in lookalikes(item.submission.agent.name, names)]
+        flagged.append(replace(item, verdict=replace(item.verdict, flags=(*item.verdict.flags, *flags))))
+    return flagged
 
 
 def _settings_by_board(folder: Path) -> dict[str, BoardSettings]:
@@ -232,7 +248,8 @@ def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
         why = [item.text() for item in (*verdict.findings, *verdict.unknown)]
         raise UsageError(f"{folder.name[:16]}: {verdict.verdict} by this verification: {why[0]}")
     if verdict.score is None:
-        raise UsageError(f"{folder.name[:16]}: {verdict.suite} has no score, so that nothing can be ranked")
+        reason = f"it holds {verdict.part} of {verdict.suite}" if verdict.part else f"{verdict.suite} has no score"
+        raise UsageError(f"{folder.name[:16]}: {reason}, so that nothing can be ranked")
     board_suite = known_suite(folder, how.suite, how.registry)
     assert not isinstance(board_suite, str)
     return board_suite.suite, Entrant(verdict, _read_submission(folder), folder=folder)

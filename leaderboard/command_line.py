@@ -155,6 +155,7 @@ def _tell(verdict: Verification, open_questions: list[str]) -> None:
     """Print a verdict: the first findings and unknowns, entries, score, averages, badges, flags, and open questions."""
     show(
         f"{verdict.verdict}: submission {verdict.submission[:16] or '?'}, {verdict.agent or '?'} on {verdict.suite or '?'}"
+        + (f", {verdict.part}: no score" if verdict.part else "")
     )
     for title, rows in (("rejected", verdict.findings), ("cannot tell", verdict.unknown)):
         for item in rows[:MOST_TOLD]:

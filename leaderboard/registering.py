@@ -56,7 +56,7 @@ def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
     if not entries:
         raise UsageError(f"{suite.name}: none of its entries has generated tasks that a nonce can draw")
     name = f"{suite.id[:27]}-{sha256_text(f'{suite.name}+{nonce}')[:12]}"
-    return suite.part(tuple(entries)).model_copy(update={"id": name}), tuple(left)
+    return suite.part(tuple(entries)).model_copy(update={"id": name, "scored": suite.scored}), tuple(left)
 
 
 def _draw_tasks(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:

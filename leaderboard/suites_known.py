@@ -14,10 +14,14 @@ MOST_DEMO_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class BoardSuite:
-    """A suite as the board knows it; `agent` is the one that it was drawn for, "" for suites that anyone plays."""
+    """A suite as the board knows it; `agent` is the one that it was drawn for, "" for suites that anyone plays.
+
+    `part` says how many entries of the suite it has, "" for all of them.
+    """
 
     suite: Suite
     agent: str = ""
+    part: str = ""
 
 
 def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> BoardSuite | str:
@@ -35,7 +39,9 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
         where = " nor in the registry" if registry is not None else ""
         return f"suite {suite_ref.id}@{suite_ref.version} is not in this installation{where}: --suite FILE names one of yours"
     suite = load_suite(suite_ref.id)
-    return BoardSuite(_played_part(folder, suite) if suite.id == DEMO else suite)
+    part = _played_part(folder, suite) if suite.id == DEMO else suite
+    count, of = len(part.entries), len(suite.entries)
+    return BoardSuite(part, part=f"{count} of {of} entries" if count < of else "")
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:

@@ -112,6 +112,8 @@ class Session:
         """Return (key, environment) of a row: the last if equal, else a new one, the last closed; UsageError without a name."""
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
+        if name != self.env_id:
+            _refuse_import(name)
         kwargs = row.get("env_kwargs")
         arguments = self.arguments if kwargs is None else json.loads(kwargs) if isinstance(kwargs, str) else kwargs
         key = json.dumps([name, arguments], sort_keys=True, default=repr)
@@ -171,6 +173,18 @@ class Session:
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise EnvFault(f"{name}: no answer within {self.deadline_seconds:g} s") from None
+
+
+def _refuse_import(name: str) -> None:
+    """Raise UsageError for a row's id with a module before it, unless this is ours or has registered the id already.
+
+    Rows may be a stranger's data, and data runs no code.
+    """
+    module, colon, plain = str(name).partition(":")
+    point: Any = gym.registry[plain].entry_point if plain in gym.registry else ""
+    home = point.partition(":")[0] if isinstance(point, str) else point.__module__
+    if colon and module != NAMESPACE and not f"{home}.".startswith(f"{module}."):
+        raise UsageError(f"the row: env_id {name!r} names a module to import; import it first, or give Session(env_id)")
 
 
 def canonical_action(text: str | int, calls: Calls) -> str | int:
