@@ -29,7 +29,8 @@ from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, Long
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
 from leaderboard.directory import Rejected, parsed
-from leaderboard.registering import drawn_from
+from leaderboard.registering import draw_counts, draws_of
+from leaderboard.rounds import RoundResult, rounds_of
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.strata import Strata, strata_of
 from leaderboard.suites_known import known_suite, small_file
@@ -80,6 +81,11 @@ class Board:
     def strata(self) -> Strata:
         """The suite's episodes by the labels of their tasks, cached."""
         return strata_of(self.standings.suite)
+
+    @cached_property
+    def rounds(self) -> tuple[RoundResult, ...]:
+        """The agents that played the fixed set and a round, cached."""
+        return rounds_of(self.standings.suite, self.standings.rows)
 
 
 def add(folder: Path, board: Path, how: How, who: str) -> Verification:
@@ -156,7 +162,9 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
     own = _own_suites(suites)
-    origins = drawn_from(how.registry) if how.registry is not None else {}
+    draws = list(draws_of(how.registry)) if how.registry is not None else []
+    origins = {draw.id: draw for draw in draws}
+    submitted = {_suite_name(folder / SUBMISSIONS / row.submission).partition("@")[0] for row in past}
     entrants: list[tuple[Suite, Entrant]] = []
     troubles: list[tuple[str, str]] = []
     for name, history in accepted_submissions(past).items():
@@ -164,14 +172,17 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         place = folder / SUBMISSIONS / name
         if not place.is_dir():
             raise UsageError(f"{place} is missing, and {name[:16]} is accepted: restore it, or withdraw it")
+        its_how = replace(how, suite=how.suite or own.get(_suite_name(place)), arrived=history[0].time[:10], keep=True)
         try:
-            suite, entrant = entrant_of(place, replace(how, suite=how.suite or own.get(_suite_name(place)), keep=True))
+            suite, entrant = entrant_of(place, its_how)
             if entrant.verdict.submission != name:
                 raise UsageError(f"{name[:16]}: its folder holds another submission")
         except UsageError as error:
             troubles.append((_suite_name(place), str(error)))
             continue
-        if origins.get(suite.id, suite.name) not in {item.name for item in suites.values()}:
+        if (origins[suite.id].suite if suite.id in origins else suite.name) not in {
+            item.name for item in suites.values()
+        }:
             tell(f"{name[:16]} is of {suite.name}, which no board here has")
         entrants.append((suite, replace(entrant, history=history)))
     for name, settings in files.items():
@@ -179,9 +190,13 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         mine = [(its_suite, item) for its_suite, item in entrants if its_suite.name == suite.name]
         same = [item for its_suite, item in mine if its_suite.digest() == suite.digest()]
         same += [
-            replace(item, registered_suite=its_suite)
+            replace(item, registered_suite=its_suite, is_round=origins[its_suite.id].round is not None)
             for its_suite, item in entrants
-            if origins.get(its_suite.id) == suite.name
+            if its_suite.id in origins and origins[its_suite.id].suite == suite.name
+        ]
+        same = [
+            replace(item, draw_counts=draw_counts(draws, submitted, item.submission.agent.name, suite.name))
+            for item in same
         ]
         others = [item for its_suite, item in mine if its_suite.digest() != suite.digest()]
         left = [f"{item.verdict.submission[:16]}: played another suite of this name" for item in others]

@@ -16,11 +16,12 @@ MOST_DEMO_BYTES = 1_000_000
 class BoardSuite:
     """A suite as the board knows it; `agent` is the one that it was drawn for, "" for suites that anyone plays.
 
-    `part` says how many entries of the suite it has, "" for all of them.
+    A pack of it is registered up to the day `due`. `part` says how many entries of the suite it has, "" for all of them.
     """
 
     suite: Suite
     agent: str = ""
+    due: str = ""
     part: str = ""
 
 
@@ -34,7 +35,7 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
         return BoardSuite(override)
     suite_ref = parsed(Submission, small_file(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
     if registry is not None and (registration := registered_suite(registry, suite_ref.id)) is not None:
-        return BoardSuite(registration[0], registration[1])
+        return BoardSuite(registration[0], registration[1].agent, registration[1].due)
     if suite_ref.id not in suite_names():
         where = " nor in the registry" if registry is not None else ""
         return f"suite {suite_ref.id}@{suite_ref.version} is not in this installation{where}: --suite FILE names one of yours"

@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ class How:
         registry: folder of the board's registrations; None for none.
         jobs: processes; 0 for this one, without bounds.
         seconds: that an episode's replay may take.
+        arrived: the day on which the board had it, 2026-11-29 say, for a registration's deadline; "" for today.
         beside: other submissions, whose actions are compared.
         memory: of rows that were checked before, without a journal; for many variants of one submission.
         keep: what was checked stays in the cache folder for the next verification by the same code.
@@ -125,6 +127,7 @@ class How:
     registry: Path | None = None
     jobs: int = 1
     seconds: float = SECONDS
+    arrived: str = ""
     beside: tuple[Path, ...] = ()
     memory: Checks | None = None
     keep: bool = False
@@ -237,8 +240,9 @@ def _judge(
     if verdict.verdict != ACCEPTED:
         return verdict
     score, averages, entries = scores(board_suite.suite, plan, episodes)
-    badges = _badges(verdict.episodes, board_suite, answers)
-    flags = tuple(_flags(verdict, submission, how))
+    late = _lateness(board_suite, how.arrived or datetime.now(tz=UTC).date().isoformat())
+    badges = _badges(verdict.episodes, board_suite, answers, late)
+    flags = (*([late] if late else []), *_flags(verdict, submission, how))
     return replace(verdict, score=score, averages=averages, entries=entries, badges=badges, flags=flags,
                    usage=dict(reading.usage))  # fmt: skip
 
@@ -277,11 +281,20 @@ def scores(
     return score, averages_of(suite, rates), tuple(rows)
 
 
-def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: list[str]) -> tuple[str, ...]:
-    """Return the badges: complete (the whole suite was played), replayed (with recordings), and registered if also complete."""
+def _lateness(board_suite: BoardSuite, day: str) -> str:
+    """Return that a registered agent's pack came after the registration's last day; "" where it came in time."""
+    return (
+        f"not registered: it came on {day}, and its last day was {board_suite.due}"
+        if "" < board_suite.due < day
+        else ""
+    )
+
+
+def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: list[str], late: str) -> tuple[str, ...]:
+    """Return the badges: complete (the whole suite), replayed (with recordings), and registered if complete and in time."""
     badges = [] if board_suite.part or any(item.status in UNPLAYED for item in episodes) else ["complete"]
     badges.append("replayed with recordings" if answers else "replayed")
-    return (*badges, "registered") if board_suite.agent and "complete" in badges else tuple(badges)
+    return (*badges, "registered") if board_suite.agent and "complete" in badges and not late else tuple(badges)
 
 
 def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[str]:

@@ -8,12 +8,13 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.core.env import core_of
 from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.draw import drawn_suite
 from agent_envs.evaluation.suites.plan import entry_env, plan_of
 from agent_envs.evaluation.suites.suite import Suite, load_suite, suite_text
 from leaderboard.board import add, boards_of
 from leaderboard.command_line import main
 from leaderboard.pages import write_boards
-from leaderboard.registering import drawn_suite, register, registered_suite
+from leaderboard.registering import register, registered_suite
 from leaderboard.standings import standings
 from leaderboard.verify import How, verify
 from tests.evaluation.submission.packing import play, small_suite
@@ -42,8 +43,12 @@ def test_a_nonce_draws_other_tasks_of_the_same_entries_each_time():
 
 def test_a_registered_run_is_known_and_another_agents_is_not(tmp_path):
     row, path, _ = register(small_suite(tasks=3, trials=1), "heuristic", tmp_path / "board")
-    suite, agent = registered_suite(tmp_path / "board", row.id)
-    assert agent == "heuristic" and suite == load_suite(str(path)) and registered_suite(tmp_path / "board", "x") is None
+    suite, draw = registered_suite(tmp_path / "board", row.id)
+    assert (
+        (draw.agent, draw.due, draw.round) == ("heuristic", row.due, None)
+        and suite == load_suite(str(path))
+        and registered_suite(tmp_path / "board", "x") is None
+    )
     play(tmp_path / "run", suite)
     pack_run(tmp_path / "run", tmp_path / "packed")
     how = How(registry=tmp_path / "board", jobs=0)
