@@ -23,7 +23,6 @@ from pydantic import Field, ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.strict_model import Strict
-from agent_envs.evaluation.runs.evaluate import BUILT_IN
 from agent_envs.evaluation.submission.lookalikes import lookalikes
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, LongLine, Notes, Submission, Url
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
@@ -206,8 +205,8 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
 
 
 def _flag_lookalikes(entrants: Sequence[Entrant]) -> list[Entrant]:
-    """Return the entrants, with a flag for each whose name looks like another's or like a built-in agent's."""
-    names = {item.submission.agent.name for item in entrants} | {*BUILT_IN}
+    """Return the entrants, with a flag for each whose name looks like another's."""
+    names = {item.submission.agent.name for item in entrants}
     flagged = []
     for item in entrants:
         flags = [f"its name looks like {other!r}" for other in lookalikes(item.submission.agent.name, names)]

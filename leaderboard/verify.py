@@ -13,11 +13,12 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.base.version import code_digest
+from agent_envs.evaluation.runs.evaluate import BUILT_IN
 from agent_envs.evaluation.runs.measures import UNPLAYED
 from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
-from agent_envs.evaluation.submission.lookalikes import mixed_scripts
+from agent_envs.evaluation.submission.lookalikes import lookalikes, mixed_scripts
 from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
 from agent_envs.evaluation.submission.replay_pool import SECONDS, Checks, Line, Replaying, check_all
@@ -298,7 +299,7 @@ def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: lis
 
 
 def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[str]:
-    """Yield a flag for a reference agent, mixed scripts in a name, and half the episodes acting as the solver or one beside."""
+    """Yield a flag for a reference agent, odd names, and half the episodes acting as the solver or a submission beside."""
     with_turns = [item for item in verdict.episodes if item.turns]
     same = sum(item.by_solver for item in with_turns)
     if submission.agent.kind == "reference" or submission.agent.name == "solver":
@@ -307,6 +308,7 @@ def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[
     for name in dict.fromkeys(names):
         if scripts := mixed_scripts(name):
             yield f"the name {name!r} mixes letters of {' and '.join(scripts)}, which look alike"
+    yield from (f"its name looks like {other!r}" for other in lookalikes(submission.agent.name, BUILT_IN))
     if with_turns and same >= SAME_SHARE * len(with_turns):
         yield f"{same} of {len(with_turns)} episodes have the very actions of the built-in solver"
     for other in how.beside:
