@@ -28,7 +28,7 @@ from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, Long
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
 from leaderboard.directory import Rejected, parsed
-from leaderboard.registering import draw_counts, draws_of
+from leaderboard.registering import draw_counts, registrations_of
 from leaderboard.rounds import RoundResult, rounds_of
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.strata import Strata, strata_of
@@ -161,7 +161,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
     own = _own_suites(suites)
-    draws = list(draws_of(how.registry)) if how.registry is not None else []
+    draws = registrations_of(how.registry) if how.registry is not None else []
     origins = {draw.id: draw for draw in draws}
     submitted = {_suite_name(folder / SUBMISSIONS / row.submission).partition("@")[0] for row in past}
     entrants: list[tuple[Suite, Entrant]] = []
@@ -189,7 +189,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         mine = [(its_suite, item) for its_suite, item in entrants if its_suite.name == suite.name]
         same = [item for its_suite, item in mine if its_suite.digest() == suite.digest()]
         same += [
-            replace(item, registered_suite=its_suite, is_round=origins[its_suite.id].round is not None)
+            replace(item, registered_suite=its_suite, is_round=bool(origins[its_suite.id].salt))
             for its_suite, item in entrants
             if its_suite.id in origins and origins[its_suite.id].suite == suite.name
         ]

@@ -203,16 +203,19 @@ def _register(args: argparse.Namespace) -> int:
 
 def _round(args: argparse.Namespace) -> int:
     """Open a round of a suite, print its salt, how it is played and by whom, and return 0."""
-    row, agents = open_round(load_suite(args.suite), args.registry, args.days)
+    rows = open_round(load_suite(args.suite), args.registry, args.days)
+    agents = [row.agent for row in rows]
 
     def text() -> None:
         """Print the round, its command and the agents that take part."""
-        show(f"a round of {row.suite} until {row.due}, for {', '.join(agents)}")
+        show(f"a round of {rows[0].suite} until {rows[0].due}, for {', '.join(agents)}")
         show(
-            f"it is played with: agent-envs eval --suite {args.suite} --round {row.salt} --agent ... --out RUN --pack DIR"
+            f"it is played with: agent-envs eval --suite {args.suite} --round {rows[0].salt} --agent ... --out RUN --pack DIR"
         )
 
-    print_result({**row.model_dump(mode="json"), "agents": list(agents)}, args.json, text)
+    print_result(
+        {**rows[0].model_dump(mode="json", include={"suite", "salt", "due"}), "agents": agents}, args.json, text
+    )
     return 0
 
 

@@ -95,7 +95,7 @@ def _rates(verdict: Verification) -> dict[str, Rate]:
 def _played_back(entrant: Entrant, suite: Suite, round_suite: Suite) -> dict[str, Rate]:
     """Return, by entry, the success of a row's best attempts on a round's tasks, cached; none where services are asked."""
     what = [code_digest(), entrant.verdict.submission, round_suite.digest()]
-    place = cache_dir() / "checked" / f"{digest(what)[:32]}.json"
+    place = cache_dir() / "rounds" / f"{digest(what)[:32]}.json"
     if not place.is_file():
         best = _best_attempts(entrant, suite)
         plays, _ = replayed(entrant, suite, {key for keys in best.values() for key in keys})

@@ -45,7 +45,9 @@ def test_a_registered_run_is_known_and_another_agents_is_not(tmp_path):
     row, path, _ = register(small_suite(tasks=3, trials=1), "heuristic", tmp_path / "board")
     suite, draw = registered_suite(tmp_path / "board", row.id)
     assert (
-        (draw.agent, draw.due, draw.round) == ("heuristic", row.due, None)
+        draw == row
+        and draw.agent == "heuristic"
+        and draw.salt == ""
         and suite == load_suite(str(path))
         and registered_suite(tmp_path / "board", "x") is None
     )

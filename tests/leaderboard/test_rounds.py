@@ -12,7 +12,7 @@ from agent_envs import solve
 from agent_envs.base.errors import UsageError
 from agent_envs.cli import app as cli
 from agent_envs.evaluation.submission.pack import pack_run
-from agent_envs.evaluation.suites.draw import drawn_id, drawn_suite, round_nonce
+from agent_envs.evaluation.suites.draw import drawn_suite, round_nonce
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
 from agent_envs.evaluation.suites.suite import suite_text
 from agent_envs.rollout.policy import NullPolicy, Reply
@@ -20,7 +20,7 @@ from leaderboard import registering
 from leaderboard.board import add, boards_of, decide_about
 from leaderboard.command_line import main
 from leaderboard.pages import page_of, to_json
-from leaderboard.registering import draw_counts, draws_of, open_round, register, registered_suite
+from leaderboard.registering import draw_counts, open_round, register, registered_suite, registrations_of
 from leaderboard.verify import How, verify
 from tests.evaluation.submission.packing import play
 from tests.leaderboard.test_page import PAGE
@@ -70,6 +70,7 @@ def run_console(capsys, monkeypatch, line):
 
 def test_a_round_tells_who_knows_the_fixed_set_by_heart(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(registering.secrets, "token_hex", lambda count: "ab" * count)
     (tmp_path / "BOARD" / "boards").mkdir(parents=True)
     (tmp_path / "BOARD" / "mine.json").write_text(suite_text(own_suite()))
@@ -103,9 +104,9 @@ def test_a_playback_wins_where_tasks_can_be_had_without_reading(tmp_path):
     (board / "mine.json").write_text(suite_text(suite))
     (board / "boards" / "mine.toml").write_text('title = "Mine"\nsuite = "mine.json"\n')
     register(suite, "null", registry)
-    item, agents = open_round(suite, registry)
-    drawn, left = drawn_suite(suite, round_nonce("null", item.salt))
-    assert agents == ("null",) and left == () and len(drawn.entries[0].tasks) == 5
+    (row,) = open_round(suite, registry)
+    drawn, left = drawn_suite(suite, round_nonce("null", row.salt))
+    assert (row.agent, row.id, row.digest) == ("null", drawn.id, drawn.digest()) and left == ()
     for name, its_suite in (("fixed", suite), ("round", drawn)):
         play(tmp_path / name, its_suite, "null")
         pack_run(tmp_path / name, tmp_path / f"{name}-packed")
@@ -120,26 +121,26 @@ def test_a_playback_wins_where_tasks_can_be_had_without_reading(tmp_path):
     assert to_json(built)["rounds"][0]["score"]["played_back"][0] == 0.0
 
 
-def test_tasks_of_a_round_are_an_agents_own_and_nobody_enters_late(tmp_path, monkeypatch):
+def test_tasks_of_a_round_are_an_agents_own_and_nobody_enters_late(tmp_path):
     suite = own_suite()
     with pytest.raises(UsageError, match="no agent is registered for mine@0.0"):
         open_round(suite, tmp_path)
     register(suite, "one", tmp_path)
     register(suite, "two", tmp_path)
-    item, agents = open_round(suite, tmp_path)
-    ids = [drawn_id("mine@0.0", round_nonce(agent, item.salt)) for agent in agents]
-    (one, draw), (two, _) = (registered_suite(tmp_path, name) for name in ids)
-    assert agents == ("one", "two") and draw.agent == "one" and one.id != two.id and one.scored
+    rows = open_round(suite, tmp_path)
+    (one, row), (two, _) = (registered_suite(tmp_path, item.id) for item in rows)
+    assert [item.agent for item in rows] == ["one", "two"] and row == rows[0] and one.id != two.id and one.scored
     assert not {task for entry in one.entries for task in entry.tasks} & {
         task for entry in two.entries for task in entry.tasks
     }
-    monkeypatch.setattr(registering, "_dates", lambda days: ("2999-01-01T00:00:00+00:00", "2999-01-02"))
+    assert len({item.salt for item in rows}) == 1 and all(len(entry.tasks) == 5 for entry in one.entries)
     register(suite, "late", tmp_path)
-    assert registered_suite(tmp_path, drawn_id("mine@0.0", round_nonce("late", item.salt))) is None
-    path = tmp_path / f"round-{item.salt[:12]}.json"
+    late, _ = drawn_suite(suite, round_nonce("late", rows[0].salt))
+    assert registered_suite(tmp_path, late.id) is None
+    path = tmp_path / f"{one.id}.json"
     path.write_text(path.read_text().replace('"trials":1', '"trials":2'))
     with pytest.raises(UsageError, match="not the suite that was registered"):
-        registered_suite(tmp_path, ids[0])
+        registered_suite(tmp_path, one.id)
 
 
 def test_a_pack_behind_its_deadline_is_not_registered_and_the_boards_date_counts(tmp_path):
@@ -166,7 +167,7 @@ def test_a_pack_behind_its_deadline_is_not_registered_and_the_boards_date_counts
         and to_json(built)["rows"][0]["draws"]["submitted"] == 1
     )
     decide_about(board, name, "withdrawn", "a bug", "me")
-    draws = list(draws_of(registry))
+    draws = registrations_of(registry)
     assert draw_counts(draws, {rows[0].id}, "nobody", suite.name) == {} and len(draws) == 4
     log.unlink()
     late_board = replace(how, arrived="")

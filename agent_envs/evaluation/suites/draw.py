@@ -23,11 +23,6 @@ def round_nonce(agent: str, salt: str) -> str:
     return digest([agent, salt])[:32]
 
 
-def drawn_id(suite_name: str, nonce: str) -> str:
-    """Return the id of the suite that a nonce draws from the suite of this name (`core@1.1`)."""
-    return f"{suite_name.partition('@')[0][:27]}-{sha256_text(f'{suite_name}+{nonce}')[:12]}"
-
-
 def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
     """Return the suite of entries redrawn by the nonce, and the labels of those left out as fixed; UsageError if all are.
 
@@ -43,7 +38,8 @@ def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
             left.append(entry.label)
     if not entries:
         raise UsageError(f"{suite.name}: none of its entries has generated tasks that a nonce can draw")
-    update = {"id": drawn_id(suite.name, nonce), "scored": suite.scored}
+    name = f"{suite.id[:27]}-{sha256_text(f'{suite.name}+{nonce}')[:12]}"
+    update = {"id": name, "scored": suite.scored}
     return suite.part(tuple(entries)).model_copy(update=update), tuple(left)
 
 
