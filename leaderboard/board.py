@@ -13,7 +13,7 @@ and no tasks, so that a board's suite may stay private with its submissions: the
 
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,12 +23,15 @@ from pydantic import Field, ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.strict_model import Strict
+from agent_envs.evaluation.submission.lookalikes import lookalikes
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, LongLine, Notes, Submission, Url
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
 from agent_envs.evaluation.verification.directory import Rejected, parsed
-from agent_envs.evaluation.verification.suites_known import drawn_from, known_suite, small_file
+from agent_envs.evaluation.verification.suites_known import known_suite, registrations_of, small_file
 from agent_envs.evaluation.verification.verify import ACCEPTED, How, Verification, verify
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
+from leaderboard.registering import draw_counts
+from leaderboard.rounds import RoundResult, rounds_of
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.strata import Strata, strata_of
 
@@ -78,6 +81,11 @@ class Board:
         """The suite's episodes by the labels of their tasks, cached."""
         return strata_of(self.standings.suite)
 
+    @cached_property
+    def rounds(self) -> tuple[RoundResult, ...]:
+        """The agents that played the fixed set and a round, cached."""
+        return rounds_of(self.standings.suite, self.standings.rows)
+
 
 def add(folder: Path, board: Path, how: How, who: str) -> Verification:
     """Verify a submission, copy it in if accepted, append the decision; no decision if it cannot be told or has no id.
@@ -85,7 +93,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
     What cannot be told here is no decision, and changes nothing. One that was withdrawn can be added again.
 
     Raises:
-        UsageError: it is there already, or the board's files cannot be read or written.
+        UsageError: it is there already, holds a part of a suite, or the board's files cannot be read or written.
     """
     on_show = accepted_submissions(decisions_of(board))
     own = _own_suites(_suites(board, _settings_by_board(board)))
@@ -99,6 +107,10 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
             why = verdict.findings[0].what.encode("ascii", "replace").decode().strip()  # it may quote a stranger
             decide(board, verdict.submission, "rejected", why, who)
         return verdict
+    if verdict.part:
+        raise UsageError(
+            f"{verdict.submission[:16]} holds {verdict.part} of {verdict.suite}: a board shows whole suites"
+        )
     place = board / SUBMISSIONS / verdict.submission
     if not (place.exists() and place.samefile(folder)):  # where a pull request added it, nothing need be copied
         part = place.with_name(f".{place.name}.part")
@@ -149,7 +161,9 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
     own = _own_suites(suites)
-    origins = drawn_from(how.registry) if how.registry is not None else {}
+    draws = registrations_of(how.registry) if how.registry is not None else []
+    origins = {draw.id: draw for draw in draws}
+    submitted = {_suite_name(folder / SUBMISSIONS / row.submission).partition("@")[0] for row in past}
     entrants: list[tuple[Suite, Entrant]] = []
     troubles: list[tuple[str, str]] = []
     for name, history in accepted_submissions(past).items():
@@ -157,14 +171,17 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         place = folder / SUBMISSIONS / name
         if not place.is_dir():
             raise UsageError(f"{place} is missing, and {name[:16]} is accepted: restore it, or withdraw it")
+        its_how = replace(how, suite=how.suite or own.get(_suite_name(place)), arrived=history[0].time[:10], keep=True)
         try:
-            suite, entrant = entrant_of(place, replace(how, suite=how.suite or own.get(_suite_name(place)), keep=True))
+            suite, entrant = entrant_of(place, its_how)
             if entrant.verdict.submission != name:
                 raise UsageError(f"{name[:16]}: its folder holds another submission")
         except UsageError as error:
             troubles.append((_suite_name(place), str(error)))
             continue
-        if origins.get(suite.id, suite.name) not in {item.name for item in suites.values()}:
+        if (origins[suite.id].suite if suite.id in origins else suite.name) not in {
+            item.name for item in suites.values()
+        }:
             tell(f"{name[:16]} is of {suite.name}, which no board here has")
         entrants.append((suite, replace(entrant, history=history)))
     for name, settings in files.items():
@@ -172,15 +189,29 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         mine = [(its_suite, item) for its_suite, item in entrants if its_suite.name == suite.name]
         same = [item for its_suite, item in mine if its_suite.digest() == suite.digest()]
         same += [
-            replace(item, registered_suite=its_suite)
+            replace(item, registered_suite=its_suite, is_round=bool(origins[its_suite.id].salt))
             for its_suite, item in entrants
-            if origins.get(its_suite.id) == suite.name
+            if its_suite.id in origins and origins[its_suite.id].suite == suite.name
         ]
-        parts = [item for its_suite, item in mine if its_suite.digest() != suite.digest()]
-        left = [f"{item.verdict.submission[:16]}: played a part of the suite" for item in parts]
+        same = [
+            replace(item, draw_counts=draw_counts(draws, submitted, item.submission.agent.name, suite.name))
+            for item in same
+        ]
+        others = [item for its_suite, item in mine if its_suite.digest() != suite.digest()]
+        left = [f"{item.verdict.submission[:16]}: played another suite of this name" for item in others]
         left += [text for suite_name, text in troubles if suite_name in ("", suite.name)]
         about = tuple(r for r in past if _suite_name(folder / SUBMISSIONS / r.submission) in ("", suite.name))
-        yield Board(name, settings, standings(suite, same), tuple(left), about)
+        yield Board(name, settings, standings(suite, _flag_lookalikes(same)), tuple(left), about)
+
+
+def _flag_lookalikes(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """Return the entrants, with a flag for each whose name looks like another's."""
+    names = {item.submission.agent.name for item in entrants}
+    flagged = []
+    for item in entrants:
+        flags = [f"its name looks like {other!r}" for other in lookalikes(item.submission.agent.name, names)]
+        flagged.append(replace(item, verdict=replace(item.verdict, flags=(*item.verdict.flags, *flags))))
+    return flagged
 
 
 def _settings_by_board(folder: Path) -> dict[str, BoardSettings]:
@@ -231,7 +262,8 @@ def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
         why = [item.text() for item in (*verdict.findings, *verdict.unknown)]
         raise UsageError(f"{folder.name[:16]}: {verdict.verdict} by this verification: {why[0]}")
     if verdict.score is None:
-        raise UsageError(f"{folder.name[:16]}: {verdict.suite} has no score, so that nothing can be ranked")
+        reason = f"it holds {verdict.part} of {verdict.suite}" if verdict.part else f"{verdict.suite} has no score"
+        raise UsageError(f"{folder.name[:16]}: {reason}, so that nothing can be ranked")
     board_suite = known_suite(folder, how.suite, how.registry)
     assert not isinstance(board_suite, str)
     return board_suite.suite, Entrant(verdict, _read_submission(folder), folder=folder)

@@ -24,7 +24,7 @@ from leaderboard.exports import hub_results, write_parquet
 from leaderboard.inspect_logs import write_inspect
 from leaderboard.pages import write_boards
 from leaderboard.pair_page import pair_json
-from leaderboard.registering import register
+from leaderboard.registering import DAYS, open_round, register
 from leaderboard.result_cache import trim
 from leaderboard.standings import Outcomes
 
@@ -82,12 +82,17 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--most", type=float, default=0.0, help="megabytes that may stay: what was used last (default: none)"
     )
-    text = "Issue a nonce to an agent, and write the suite that it draws: new tasks of the same entries."
-    one = verbs.add_parser("register", help=text, description=text)
-    one.add_argument("suite", help="a suite by name, core@1.17 say, or by file")
-    one.add_argument("--agent", required=True, help="the agent's name, as its submission will say it")
-    one.add_argument("--registry", type=Path, required=True, help="the board's folder of registrations")
-    one.add_argument("--json", action="store_true", help="print JSON")
+    for verb, text in (
+        ("register", "Issue a nonce to an agent, and write the suite that it draws: new tasks of the same entries."),
+        ("round", "Publish a salt, from which every agent that is registered for a suite draws new tasks of its own."),
+    ):
+        one = verbs.add_parser(verb, help=text, description=text)
+        one.add_argument("suite", help="a suite by name, core@1.17 say, or by file")
+        if verb == "register":
+            one.add_argument("--agent", required=True, help="the agent's name, as its submission will say it")
+        one.add_argument("--registry", type=Path, required=True, help="the board's folder of registrations")
+        one.add_argument("--days", type=int, default=DAYS, help=f"that a submission may take (default: {DAYS})")
+        one.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -143,16 +148,34 @@ def _add(args: argparse.Namespace) -> int:
 
 def _register(args: argparse.Namespace) -> int:
     """Register an agent for a suite, print how it is played, and return 0."""
-    row, path, left = register(load_suite(args.suite), args.agent, args.registry)
+    row, path, left = register(load_suite(args.suite), args.agent, args.registry, args.days)
 
     def text() -> None:
         """Print the registration, its command and the entries left out."""
-        show(f"{row.suite}+{row.nonce} is registered for {row.agent}: {path}")
+        show(f"{row.suite}+{row.nonce} is registered for {row.agent} until {row.due}: {path}")
         show(f"it is played with: agent-envs eval --suite {path} --agent ... --out RUN --pack DIR")
         for label in left:
             show(f"left out, as its tasks are fixed: {label}")
 
     print_result({**row.model_dump(mode="json"), "file": str(path), "left_out": list(left)}, args.json, text)
+    return 0
+
+
+def _round(args: argparse.Namespace) -> int:
+    """Open a round of a suite, print its salt, how it is played and by whom, and return 0."""
+    rows = open_round(load_suite(args.suite), args.registry, args.days)
+    agents = [row.agent for row in rows]
+
+    def text() -> None:
+        """Print the round, its command and the agents that take part."""
+        show(f"a round of {rows[0].suite} until {rows[0].due}, for {', '.join(agents)}")
+        show(
+            f"it is played with: agent-envs eval --suite {args.suite} --round {rows[0].salt} --agent ... --out RUN --pack DIR"
+        )
+
+    print_result(
+        {**rows[0].model_dump(mode="json", include={"suite", "salt", "due"}), "agents": agents}, args.json, text
+    )
     return 0
 
 
@@ -240,7 +263,7 @@ def _clear(args: argparse.Namespace) -> int:
 
 
 VERBS = {
-    "add": _add, "register": _register,
+    "add": _add, "register": _register, "round": _round,
     "withdraw": _decide, "dispute": _decide, "reproduce": _decide, "compare": _compare, "export": _export, "build": _build,
     "clear": _clear,
 }  # fmt: skip

@@ -21,6 +21,7 @@ from leaderboard.board import Board
 from leaderboard.decisions import Decision
 from leaderboard.figures import cost_chart, heat_map, turns_chart
 from leaderboard.pair_page import pair_json, pair_page
+from leaderboard.rounds import rounds_table
 from leaderboard.standings import CLASSES, LEVEL, Pair, StandingsRow
 from leaderboard.strata import board_strata, row_strata
 from leaderboard.transcripts import transcripts_of
@@ -121,6 +122,7 @@ def page_of(board: Board, order: str = "score") -> Page:
     intro = f"{settings.about}\n\n{NOT_PROVED}" if settings.about else NOT_PROVED
     tables = [
         *rows,
+        rounds_table(board.rounds),
         heat_map(suite, board.standings.rows),
         *board_strata(board.strata, board.standings.rows),
         _entries(board, board.standings.rows),
@@ -190,7 +192,8 @@ def row_page(
         ("tokens an episode, as told", "" if row.tokens is None else f"{row.tokens:,.0f}"),
         *((f"pass^{k}", f"{100 * value:.1f} %") for k, value in row.pass_hat.items()),
         *((name, rate.text()) for name, rate in verdict.averages.items()),
-        ("submission", verdict.submission), ("agent", " ".join(filter(None, (agent.name, agent.version)))),
+        ("tasks drawn for it", row.entrant.draws_text), ("submission", verdict.submission),
+        ("agent", " ".join(filter(None, (agent.name, agent.version)))),
         ("scaffold", agent.scaffold), ("code", agent.code_commit or agent.code_sha256), ("address", agent.url),
         ("models", "; ".join(models)), ("submitter", meta.submitter.name), ("date", meta.date), ("licence", meta.licence),
         ("hardware", meta.hardware), ("played with", f"agent-envs {harness.agent_envs}, Python {harness.python}"),
@@ -201,7 +204,9 @@ def row_page(
     notes = (*flags, *missing, *filter(None, [training.notes]), f"To verify it again, in the board's folder: {again}")
     has_own_tasks = row.entrant.registered_suite is not None  # registered rows have tasks of their own
     strata = [] if has_own_tasks else row_strata(board.strata, row)
-    tables = (_entries(board, [row]), *strata, _differences(board, row), _verification(row), _badges([row]),
+    rounds = [item for item in board.rounds if row in (item.fixed, item.round)]
+    tables = (rounds_table(rounds, by_entry=True), _entries(board, [row]), *strata,
+              _differences(board, row), _verification(row), _badges([row]),
               _decisions(row.entrant.history))  # fmt: skip
     intro = f"{CLASSES[row.group]} {NOT_PROVED}"
     links = (Cell("the board", f"../boards/{board.name}.html"), Cell("all boards", "../index.html"))
@@ -266,6 +271,7 @@ def _submissions(board: Board) -> Table:
         meta, verdict = row.entrant.submission, row.entrant.verdict
         models = ", ".join(model.name for model in meta.models)
         badges, flags = ", ".join(row.entrant.badges), "; ".join(verdict.flags)
+        badges += f" ({row.entrant.draws_text})" if row.entrant.draws_text else ""
         rows.append((meta.agent.name, models, meta.submitter.name, meta.date, badges, flags, verdict.submission[:16]))
     heads = ("agent", "models", "submitter", "date", "badges", "flags", "submission")
     note = "Agent, models, submitter and date are the submitter's words; badges and flags are this build's."
@@ -344,6 +350,7 @@ def to_json(board: Board) -> dict[str, Any]:
         "board": board.name, "title": board.settings.title, "suite": suite.name, "suite_digest": suite.digest(),
         "rows": [_row_json(row) for row in board.standings.rows], "can_be_played_blind": blind_entries(board.standings.rows),
         "pairs": [_pair_row(board, pair, paged) for pair in board.standings.pairs],
+        "rounds": [item.to_json() for item in board.rounds],
         "published_not_replayed": [item.model_dump(mode="json") for item in board.settings.published],
         "not_shown": list(board.left), "decisions": [row.model_dump(mode="json") for row in board.decisions],
     }  # fmt: skip
@@ -362,6 +369,7 @@ def _row_json(row: StandingsRow) -> dict[str, Any]:
     return {
         **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,
         "mean_turns": row.turns, "tokens_as_told": row.tokens, "pass_hat": {str(k): value for k, value in row.pass_hat.items()},
+        "draws": dict(row.entrant.draw_counts),
         "models": [model.model_dump(mode="json") for model in meta.models], "submitter": meta.submitter.name, "date": meta.date,
         "history": [item.text() for item in row.entrant.history],
     }  # fmt: skip

@@ -1,79 +1,60 @@
-"""Registering an agent issues a nonce, which draws tasks from the generators that nobody can have seen or trained on.
+"""Registering an agent issues a nonce, which draws tasks that nobody can have seen; a round draws for all that are registered.
 
-The board keeps a folder: registrations.jsonl, append-only, and the suite of each registration. Only families whose tasks are
-generated can be drawn from; entries on fixed data are left out, by name.
+The board keeps a folder: registrations.jsonl, append-only, and the suite that each row drew. A round adds a row for every agent
+that is registered by then, whose nonce is made of its name and the round's salt: nobody can choose a name by what it draws.
 """
 
-import hashlib
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import gymnasium as gym
 from pydantic import ValidationError
 
 from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal
-from agent_envs.base.serialization import sha256_text
-from agent_envs.core.env import core_of
-from agent_envs.evaluation.suites.plan import entry_env
-from agent_envs.evaluation.suites.suite import Entry, Suite, first_fault, suite_text
-from agent_envs.evaluation.verification.suites_known import NAME, Registration
+from agent_envs.evaluation.submission.lookalikes import skeleton
+from agent_envs.evaluation.suites.draw import drawn_suite, round_nonce
+from agent_envs.evaluation.suites.suite import Suite, first_fault, suite_text
+from agent_envs.evaluation.verification.suites_known import NAME, Registration, registrations_of
 
-FIRST, LAST = 10**6, 2**30  # indices of tasks, beyond those of every split
-_TRIES = 50
+DAYS = 30  # that a pack may take
 
 
-def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
-    """Return the suite of entries redrawn by the nonce, and the labels of those left out as fixed; UsageError if all are.
-
-    Raises:
-        UsageError: no entry of the suite has generated tasks that can be drawn.
-    """
-    entries, left = [], []
-    for entry in suite.entries:
-        tasks = _draw_tasks(entry, nonce)
-        if tasks:
-            entries.append(entry.model_copy(update={"tasks": tasks}))
-        else:
-            left.append(entry.label)
-    if not entries:
-        raise UsageError(f"{suite.name}: none of its entries has generated tasks that a nonce can draw")
-    name = f"{suite.id[:27]}-{sha256_text(f'{suite.name}+{nonce}')[:12]}"
-    return suite.part(tuple(entries)).model_copy(update={"id": name}), tuple(left)
-
-
-def _draw_tasks(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:
-    """Draw as many new tasks by a nonce as an entry has, fewer if draws repeat too often; () where its tasks are fixed."""
-    source = core_of(entry_env(entry)).source
-    rows: dict[str, tuple[str, str, str]] = {}
-    if source.digest:  # outside data or a fixed list: there is nothing new to draw
-        return ()
-    for number in range(_TRIES * len(entry.tasks)):
-        if len(rows) == len(entry.tasks):
-            break
-        index = FIRST + int(hashlib.sha256(f"{nonce}:{entry.label}:{number}".encode()).hexdigest(), 16) % (LAST - FIRST)
-        try:
-            task = source.get(entry.split, index)
-        except (KeyError, IndexError, gym.error.Error):
-            return ()
-        rows.setdefault(task.id, (task.id, task.digest, task.cluster or task.id))
-    return tuple(rows.values())
-
-
-def register(suite: Suite, agent: str, registry: Path) -> tuple[Registration, Path, tuple[str, ...]]:
+def register(suite: Suite, agent: str, registry: Path, days: int = DAYS) -> tuple[Registration, Path, tuple[str, ...]]:
     """Issue a nonce, write the suite that it draws and a registration; return that, the suite's file, and entries left out.
 
     Raises:
-        UsageError: the name of the agent is none, or the suite cannot be drawn from.
+        UsageError: the name of the agent is none, the suite cannot be drawn from, or there are no days.
     """
-    nonce = secrets.token_hex(16)
+    return _draw(suite, agent, registry, days, secrets.token_hex(16))
+
+
+def open_round(suite: Suite, registry: Path, days: int = DAYS) -> list[Registration]:
+    """Publish a salt for a suite, from which all agents that are registered for it draw; return their rows of this round.
+
+    Raises:
+        UsageError: no agent is registered for the suite, it cannot be drawn from, or there are no days.
+    """
+    agents = dict.fromkeys(row.agent for row in registrations_of(registry) if row.suite == suite.name)
+    if not agents:
+        raise UsageError(f"round: no agent is registered for {suite.name} in {registry}; register them first")
+    salt = secrets.token_hex(16)
+    return [_draw(suite, agent, registry, days, round_nonce(agent, salt), salt)[0] for agent in agents]
+
+
+def _draw(
+    suite: Suite, agent: str, registry: Path, days: int, nonce: str, salt: str = ""
+) -> tuple[Registration, Path, tuple[str, ...]]:
+    """Draw a suite, write it and its row; return these and the entries left out."""
+    if not 1 <= days <= 3650:
+        raise UsageError(f"--days {days}: a submission may take 1 to 3650 days")
     new_suite, left = drawn_suite(suite, nonce)
+    now = datetime.now(tz=UTC)
     try:
         row = Registration(
-            agent=agent, suite=suite.name, nonce=nonce, id=new_suite.id, digest=new_suite.digest(),
-            time=datetime.now(tz=UTC).isoformat(timespec="seconds"),
+            agent=agent, suite=suite.name, nonce=nonce, id=new_suite.id, digest=new_suite.digest(), salt=salt,
+            time=now.isoformat(timespec="seconds"), due=(now + timedelta(days=days)).date().isoformat(),
         )  # fmt: skip
     except ValidationError as error:
         raise UsageError(f"register: {first_fault(error)}") from None
@@ -83,3 +64,20 @@ def register(suite: Suite, agent: str, registry: Path) -> tuple[Registration, Pa
     with Journal(registry / NAME) as journal:
         journal.append(row.model_dump(mode="json"))
     return row, path, left
+
+
+def draw_counts(rows: list[Registration], submitted: set[str], agent: str, suite: str) -> dict[str, int]:
+    """Return the numbers of a suite's draws for an agent's name, or one like it, and of those that came back; {} for none.
+
+    Args:
+        rows: of the registry.
+        submitted: ids of the suites of all submissions that the board took in.
+        agent: its name.
+        suite: the name of the board's suite.
+    """
+    mine = [row for row in rows if row.suite == suite and skeleton(row.agent) == skeleton(agent)]
+    if not mine:
+        return {}
+    own, rounds = ({row.id for row in mine if bool(row.salt) == of_round} for of_round in (False, True))
+    return {"registered": len(own), "submitted": len(submitted & own), "rounds": len(rounds),
+            "rounds_submitted": len(submitted & rounds)}  # fmt: skip

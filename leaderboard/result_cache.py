@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_envs.base.caches import cache_dir
 
-FOLDERS = ("checked", "transcripts")
+FOLDERS = ("checked", "transcripts", "rounds")
 MOST_BYTES = 2_000_000_000
 YOUNG = 3_600.0  # seconds: a verification that runs may be writing it
 

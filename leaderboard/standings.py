@@ -10,7 +10,7 @@ scores (MOVER), the p value is a normal one with each score's standard error fro
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -56,7 +56,8 @@ CLASSES = {
 class Entrant:
     """A submission that was verified, what it says of itself, what was decided about it, and the folder that holds it.
 
-    `registered_suite` is the suite that a registration drew for it; None where it played the board's.
+    `registered_suite` is the suite that a registration or a round drew for it; None where it played the board's. `draw_counts`
+    are those of the registry for its agent's name (`registering.draw_counts`), {} where that is not registered.
     """
 
     verdict: Verification
@@ -64,6 +65,8 @@ class Entrant:
     history: tuple[Decision, ...] = ()
     folder: Path | None = None
     registered_suite: Suite | None = None
+    is_round: bool = False
+    draw_counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def badges(self) -> tuple[str, ...]:
@@ -71,6 +74,16 @@ class Entrant:
         verbs = [row.verb for row in self.history]
         since = verbs[len(verbs) - verbs[::-1].index("accepted") :] if "accepted" in verbs else []
         return (*self.verdict.badges, "reproduced") if "reproduced" in since else self.verdict.badges
+
+    @property
+    def draws_text(self) -> str:
+        """How often tasks were drawn for the agent, and how many of these came back: "registered 2 times, submitted 1"."""
+        counts, parts = self.draw_counts, []
+        units = (("registered", "submitted", "registered {} time"), ("rounds", "rounds_submitted", "in {} round"))
+        for name, back, unit in units:
+            if count := counts.get(name, 0):
+                parts.append(f"{unit.format(count)}{'s' if count > 1 else ''}, submitted {counts[back]}")
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -253,13 +266,13 @@ def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
     pairs = combinations(entrants, 2)
     drafts = [
         outcomes.compare(one.verdict, other.verdict) if one.registered_suite is other.registered_suite is None
-        else _unpaired(one.verdict, other.verdict) for one, other in pairs
+        else unpaired(one.verdict, other.verdict) for one, other in pairs
     ]  # fmt: skip
     adjusted = holm([draft.p_value for draft in drafts])
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, adjusted, strict=True)]
 
 
-def _unpaired(first: Verification, second: Verification) -> Pair:
+def unpaired(first: Verification, second: Verification) -> Pair:
     """Return second minus first of two that played other tasks, with a normal interval and a p that is not corrected."""
     assert first.score is not None and second.score is not None
     one, two = first.score, second.score

@@ -163,8 +163,9 @@ def _short(text: str) -> str:
 
 def _entry(number: int, tasks: tuple[str, ...]) -> Entry:
     payload = "".join(MARKUP.values())[number : number + 180]
+    env_id = f"hostile/{payload.replace(':', '')}"  # with one it would name a module
     return Entry(
-        label=f"{number} {payload}", env_id=f"hostile/{payload}", arguments={payload: payload}, spec_digest="d" * 64,
+        label=f"{number} {payload}", env_id=env_id, arguments={payload: payload}, spec_digest="d" * 64,
         split=payload, success="success" if number else "return>=0.5", tasks=tuple((t, "e" * 64, t) for t in tasks),
     )  # fmt: skip
 

@@ -23,6 +23,12 @@ _HIDING = (
 )  # fmt: skip
 _SURROGATES = ((0xD800, 0xDFFF),)
 _ODD = re.compile("[" + "".join(f"{chr(a)}-{chr(b)}" for a, b in (*_CONTROL, *_HIDING, *_SURROGATES)) + "]")
+# What shows nothing although `str.isprintable` takes it: Default_Ignorable_Code_Point of Unicode, and blanks with a glyph.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U00013441\U00013442"
+    "\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
+)
+MOST_MARKS = 2  # on one character; more climb over the lines around a name
 MAX_CHARACTERS = 200_000
 WIDE = 180
 
@@ -70,16 +76,22 @@ def _code_points(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
 
 
 def safe_text(text: str) -> str:
-    """Return a text unchanged, for `AfterValidator`; ValueError for hidden or control characters, or a form other than NFC.
+    """Return a text unchanged, for `AfterValidator`; ValueError for characters that hide or pile up, or a form other than NFC.
 
     Raises:
-        ValueError: it holds a control, bidirectional or invisible character, or has another spelling.
+        ValueError: it holds a control, bidirectional, invisible or blank character, more than two combining marks on one
+            character or one on none, or has another spelling.
     """
     if text != unicodedata.normalize("NFC", text):
         raise ValueError("not in Unicode's normal form C")
     # Format characters, bidirectional ones among them, are not printable in Python's sense.
-    if not all(line.isprintable() for line in text.split("\n")):
-        raise ValueError("holds a control, bidirectional or invisible character")
+    if not all(line.isprintable() for line in text.split("\n")) or _BLANK.search(text):
+        raise ValueError("holds a control, bidirectional, invisible or blank character")
+    marks = "".join(
+        "m" if unicodedata.category(letter) in ("Mn", "Me") else letter.isspace() and " " or "x" for letter in text
+    )
+    if "m" * (MOST_MARKS + 1) in marks or " m" in f" {marks}":
+        raise ValueError(f"holds more than {MOST_MARKS} combining marks on one character, or one on none")
     return text
 
 

@@ -36,6 +36,8 @@ Split = Annotated[str, option.Environment(help="Default: test, else dev; the out
 Limit = Annotated[int | None, option.Amount("-n", min=1, help="Only the first N tasks: a smoke run.")]
 Trials = Annotated[int | None, option.Amount(min=1, help="Episodes a task (default 1); a suite says its own.")]
 SuiteName = Annotated[str, option.Environment(help="A suite by name or file: core.")]
+Salt = Annotated[str, option.Environment("--round", help="A board's salt: new tasks of the suite's entries, your own.")]
+Registered = Annotated[str, option.Environment("--as", help="Of --round: the registered name, if not that of --agent.")]
 Sweep = Annotated[str, option.Environment(help="Over values of an argument: retriever=bm25,random,empty,oracle.")]
 TurnLimits = Annotated[
     str | None, option.Environment(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")
@@ -75,6 +77,8 @@ def evaluate_agent(
     limit: Limit = None,
     trials: Trials = None,
     suite: SuiteName = "",
+    salt: Salt = "",
+    registered: Registered = "",
     sweep: Sweep = "",
     turn_limits: TurnLimits = None,
     feedback: FeedbackNames = "",
@@ -111,6 +115,7 @@ def evaluate_agent(
     options = option.named_values(feedback_arg, "--feedback-arg")
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
+    advice = parse_feedback(feedback, epsilon, feedback_templates, options)
     _check_pack(pack, limit)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
@@ -119,7 +124,7 @@ def evaluate_agent(
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
     with request_kept(folder, context.params, option.tell):
-        selection = _suite(suite, limit, choice, parse_feedback(feedback, epsilon, feedback_templates, options))
+        selection = _suite(suite, limit, choice, advice, _round_nonce(salt, suite, registered, agent))
         _tell_limits(turn_limits, selection)
         _tell_plan(selection, settings, yes)
         _begin(selection, settings, folder, title, as_json)
@@ -193,9 +198,20 @@ def _check_out(out: Path | None) -> None:
                 raise UsageError(f"--out {out}: the folder holds {path.name} and no run; name a new one")
 
 
-def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
-    """Build the suite of a call: a named one, or the choice of an id; UsageError where both are given or neither."""
+def _round_nonce(salt: str, suite: str, registered: str, agent: str) -> str:
+    """Return the nonce of a round for an agent, "" for no round; UsageError for a round of no suite."""
+    from agent_envs.evaluation.submission.provenance import public_name
+    from agent_envs.evaluation.suites.draw import round_nonce
+
+    if not (suite and salt) and (salt or registered):
+        raise UsageError("--round SALT draws from the suite of --suite NAME, and --as NAME says for whom: give both")
+    return round_nonce(registered or public_name(agent), salt) if salt else ""
+
+
+def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice", nonce: str = "") -> "Suite":
+    """Build the suite of a call: a named one, or one that a nonce draws, or an id's choice; UsageError for both or neither."""
     from agent_envs.evaluation.runs.costs import with_feedback
+    from agent_envs.evaluation.suites.draw import drawn_suite
     from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, first_tasks, playable_part
     from agent_envs.evaluation.suites.suite import DEMO, load_suite
 
@@ -206,7 +222,9 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
                 "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
                 "--sweep and --turn-limits"
             )
-        suite = load_suite(name)
+        suite, left = drawn_suite(load_suite(name), nonce) if nonce else (load_suite(name), ())
+        for label in left:
+            option.tell(f"note: {label} is left out: its tasks are fixed, and no round draws others")
         suite, lacking = playable_part(suite)
         if lacking and suite.id != DEMO:
             needed = 'pip install "agent-envs[envs]" brings what environments need'

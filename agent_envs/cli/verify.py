@@ -53,6 +53,7 @@ def print_verdict(verdict: "Verification", questions: list[str]) -> None:
 
     show(
         f"{verdict.verdict}: submission {verdict.submission[:16] or '?'}, {verdict.agent or '?'} on {verdict.suite or '?'}"
+        + (f", {verdict.part}: no score" if verdict.part else "")
     )
     for title, rows in (("rejected", verdict.findings), ("cannot tell", verdict.unknown)):
         for item in rows[:MOST_TOLD]:

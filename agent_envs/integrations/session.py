@@ -135,6 +135,8 @@ class Session:
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
         if not isinstance(name, str):
             raise UsageError(f"Session: env_id={display_value(name)}; give an id as text")
+        if name != self.env_id:
+            _refuse_import(name)
         arguments = self.arguments if row.get("env_kwargs") is None else _arguments(row["env_kwargs"])
         key = json.dumps([name, arguments], sort_keys=True, default=repr)
         if keyed_env is not None:
@@ -210,6 +212,18 @@ def _arguments(kwargs: Any) -> Row:
     if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
         raise UsageError(f"Session: env_kwargs={display_value(kwargs)}; give a dict by name, or a JSON object as text")
     return dict(arguments)
+
+
+def _refuse_import(name: str) -> None:
+    """Raise UsageError for a row's id with a module before it, unless this is ours or has registered the id already.
+
+    Rows may be a stranger's data, and data runs no code.
+    """
+    module, colon, plain = str(name).partition(":")
+    point: Any = gym.registry[plain].entry_point if plain in gym.registry else ""
+    home = point.partition(":")[0] if isinstance(point, str) else point.__module__
+    if colon and module != NAMESPACE and not f"{home}.".startswith(f"{module}."):
+        raise UsageError(f"the row: env_id {name!r} names a module to import; import it first, or give Session(env_id)")
 
 
 def canonical_action(text: str | int, calls: Calls) -> str | int:

@@ -63,7 +63,7 @@ class Recording(Uncopied):
         if mode == "replay" and not path.is_file():
             raise UsageError(f"{path}: no recording to replay; record one first")
         self.path, self.mode = path, mode
-        self.served = 0  # answers that `find` gave
+        self.answer_keys: list[str] = []  # keys of the answers that `find` gave in a replay; who reads them clears them
         self._lock = threading.Lock()
         self._journal = Journal(path) if mode == "record" else None
         # Where the answers stand, because a long run's are too many to hold.
@@ -88,7 +88,8 @@ class Recording(Uncopied):
             if key not in self._places:
                 return None
             row = self._row(self._places[key])
-            self.served += 1
+            if self._journal is None:
+                self.answer_keys.append(key)
         if request is not None and (row["port"], digest(row["request"])) != (request[0], digest(request[1])):
             raise NotRecorded(
                 f"{request[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False

@@ -1,10 +1,12 @@
 """Tables of a terminal keep words whole, at any width."""
 
 import re
+import unicodedata
 
 import pytest
 
-from agent_envs.base.terminal import print_table, stage_lines
+from agent_envs.base.terminal import one_line, print_table, safe_text, stage_lines
+from tests.rows import each_row
 
 
 def printed(capsys, monkeypatch, columns, heads, rows):
@@ -36,3 +38,36 @@ def test_a_stage_ends_with_a_line_where_there_is_no_terminal(capsys):
     for fraction in (0.25, 0.999, 1.0):
         tell("tasks drawn", fraction)
     assert capsys.readouterr().err == "Sort-v0: tasks drawn 100 %\n"  # the others came within two seconds
+
+
+@each_row(
+    "name",
+    ["\u3164", "\u2800", "random\ufe0f", "a\u2800b", "a\U000e0101b", "a\u034fb", "\uffa0", "\u115f\u1160", "a\u180bb",
+     "\U0001d159", "a" + "\u0336" * 60, "a" + "\u0336" * 3, "e\u0301\u0336\u0336\u0336", "\u0336a", "a \u0336b"],
+)  # fmt: skip
+def test_names_that_hide_are_blank_or_pile_up_marks_are_refused(name):
+    plain = unicodedata.normalize("NFC", name)
+    for rule in (one_line, safe_text):
+        with pytest.raises(ValueError, match="blank character|combining marks"):
+            rule(plain)
+
+
+@each_row(
+    "name",
+    [
+        "Große Suche 検索",
+        "Tiếng Việt",
+        "שָׁלוֹם",
+        "العَرَبِيَّة",
+        "ที่นี่",
+        "हिन्दी क्षि",
+        "a\u0336b\u0336",
+        "x\u0302\u0336",
+        "Ελληνικά",
+        "",
+        "gpt-5 (α)",
+    ],
+)
+def test_names_of_the_worlds_scripts_pass(name):
+    plain = unicodedata.normalize("NFC", name)
+    assert one_line(plain) == plain

@@ -103,7 +103,9 @@ def hostile_board(tmp_path_factory) -> Path:
     """The pages of a board on which strangers wrote what they could: names, notes, decisions, figures and actions."""
     folder, joined = tmp_path_factory.mktemp("board"), " ".join(MARKUP.values())[:190]
     demo = load_suite("demo@1")
-    suite = demo.part(tuple(item for item in demo.entries if item.label in ("SearchQA-v0", "Sort-v0")))
+    suite = demo.model_copy(
+        update={"entries": tuple(item for item in demo.entries if item.label in ("SearchQA-v0", "Sort-v0"))}
+    )
     entrants = []
     for number, name in enumerate((MARKUP["script"], MARKUP["attribute"])):
         run, packed = folder / f"run{number}", folder / f"packed{number}"

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -278,6 +279,20 @@ def test_rows_travel_as_parquet_has_them_and_old_ones_are_refused():
         player.begin(row | {"task_id": "another"})
     with pytest.raises(UsageError, match="no environment; give Session"):
         Session().begin(seed=0)
+
+
+def test_a_row_imports_no_module_that_it_names():
+    (row,) = task_rows("Sort", 1)
+    sys.modules.pop("this", None)
+    for name in ("this:agent_envs/Sort-v0", "os:agent_envs/Sort-v0", "this:nobody/Has-v0"):
+        with pytest.raises(UsageError, match="names a module to import"):
+            Session().begin(row | {"env_id": name})
+    assert "this" not in sys.modules
+    (toy,) = task_rows(TOY, 1)
+    assert Session().begin(toy) and Session().begin(
+        toy | {"env_id": TOY.replace("tests.toy", "tests")}
+    )  # which registered it
+    assert Session(f"os:{ID}").begin(toy | {"env_id": f"os:{ID}"})  # a programmer's own word
 
 
 def test_a_fork_goes_on_apart():

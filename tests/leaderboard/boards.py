@@ -24,7 +24,7 @@ def made_up(suite, name, chance, seed, turns=3, usage=None):
     source = random.Random(seed)
     episodes = tuple(Checked(key, "terminated", source.random() < chance, turns=turns) for key, _ in places_of(suite))
     score, averages, entries = scores(suite, dict(places_of(suite)), {item.key: item for item in episodes})
-    verdict = Verification(name * 64, suite.name, name, "agent", badges=("complete", "registered"), score=score,
+    verdict = Verification(name * 64, suite.name, agent=name, kind="agent", badges=("complete", "registered"), score=score,
                       averages=averages, entries=entries, episodes=episodes, usage=usage or {})  # fmt: skip
     agent = AgentInfo(name=name, kind="agent")
     harness = Harness.model_construct(agent_envs="", python="")

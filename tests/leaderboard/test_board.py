@@ -240,6 +240,28 @@ def test_the_command_line_of_a_board(made, board, capsys, tmp_path, monkeypatch)
     assert code == 2 and "write boards/NAME.toml" in told.err
 
 
+def test_names_that_look_alike_or_mix_scripts_are_flagged(made, board, tmp_path):
+    suite, place = made
+    for name, agent in (("random", "r\u0430ndom"), ("again", "my agent"), ("taught", "My agent")):
+        folder = tmp_path / name
+        shutil.copytree(place / name, folder)
+        text = (folder / "submission.json").read_text(encoding="utf-8")
+        (folder / "submission.json").write_text(
+            text.replace('"name": "random"', f'"name": "{agent}"', 1), encoding="utf-8"
+        )
+        reseal(folder)
+        assert add(folder, board, how(suite), "me").code == 0
+    flags = {row.entrant.verdict.agent: row.entrant.verdict.flags for row in built(board).standings.rows}
+    assert flags["my agent"] == ("its name looks like 'My agent'",) and flags["My agent"] == (
+        "its name looks like 'my agent'",
+    )
+    mixed, builtin = flags["r\u0430ndom"]
+    assert (
+        mixed.endswith("mixes letters of CYRILLIC and LATIN, which look alike")
+        and builtin == "its name looks like 'random'"
+    )
+
+
 def test_a_sheet_holds_no_formula(monkeypatch):
     suite = many_tasks(8)
     found = standings(suite, [made_up(suite, name, 0.5, 1) for name in ("=", "@")])
@@ -270,7 +292,7 @@ def test_agents_alike_are_seldom_told_apart():
 def test_a_rows_page_shows_episodes_as_stepped_again_by_turns_failed_and_solved(tmp_path):
     wide = load_suite("demo@1")
     labels = ("Count-v0", "BabaIsAI-v0", "Sort-v0")
-    suite = wide.part(tuple(item for item in wide.entries if item.label in labels))
+    suite = wide.model_copy(update={"entries": tuple(item for item in wide.entries if item.label in labels)})
     evaluate(suite, run_folder.Settings("random"), policy=CompanionPolicy("random"), folder=tmp_path / "run")
     pack_run(tmp_path / "run", tmp_path / "packed")
     verdict = verify.verify(tmp_path / "packed", How(suite, jobs=0))

@@ -8,6 +8,7 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.core.env import core_of
 from agent_envs.evaluation.submission.pack import pack_run
+from agent_envs.evaluation.suites.draw import drawn_suite
 from agent_envs.evaluation.suites.plan import entry_env, plan_of
 from agent_envs.evaluation.suites.suite import Suite, load_suite, suite_text
 from agent_envs.evaluation.verification.suites_known import registered_suite
@@ -15,9 +16,10 @@ from agent_envs.evaluation.verification.verify import How, verify
 from leaderboard.board import add, boards_of
 from leaderboard.command_line import main
 from leaderboard.pages import write_boards
-from leaderboard.registering import drawn_suite, register
+from leaderboard.registering import register
 from leaderboard.standings import standings
 from tests.evaluation.submission.packing import play, small_suite
+from tests.evaluation.verification.changes import reseal
 from tests.leaderboard.boards import made_up, many_tasks
 from tests.needs import needs
 
@@ -42,8 +44,14 @@ def test_a_nonce_draws_other_tasks_of_the_same_entries_each_time():
 
 def test_a_registered_run_is_known_and_another_agents_is_not(tmp_path):
     row, path, _ = register(small_suite(tasks=3, trials=1), "heuristic", tmp_path / "board")
-    suite, agent = registered_suite(tmp_path / "board", row.id)
-    assert agent == "heuristic" and suite == load_suite(str(path)) and registered_suite(tmp_path / "board", "x") is None
+    suite, draw = registered_suite(tmp_path / "board", row.id)
+    assert (
+        draw == row
+        and draw.agent == "heuristic"
+        and draw.salt == ""
+        and suite == load_suite(str(path))
+        and registered_suite(tmp_path / "board", "x") is None
+    )
     play(tmp_path / "run", suite)
     pack_run(tmp_path / "run", tmp_path / "packed")
     how = How(registry=tmp_path / "board", jobs=0)
@@ -77,13 +85,48 @@ def test_fixed_tasks_alone_cannot_be_registered():
         drawn_suite(Suite(**{**dict(demo), "entries": fixed}), "ab" * 16)
 
 
-def test_a_demo_without_an_extra_is_verified_as_what_was_played(tmp_path):
+def test_a_demo_without_an_extra_is_verified_as_the_part_that_was_played(tmp_path, capsys):
     demo = load_suite("demo")
-    part = demo.model_copy(update={"entries": tuple(entry for entry in demo.entries if "Count-" in entry.label)})
+    part = demo.part(tuple(entry for entry in demo.entries if "Count-" in entry.label))
     play(tmp_path / "run", part, "random")
     pack_run(tmp_path / "run", tmp_path / "packed")
     verdict = verify(tmp_path / "packed", How(jobs=0))
     assert verdict.verdict == "accepted" and verdict.to_json()["ranked"] is False and len(verdict.entries) == 1
+    assert (verdict.part, verdict.score, verdict.badges) == (f"1 of {len(demo.entries)} entries", None, ("replayed",))
+    assert verdict.to_json()["part"] == verdict.part and verdict.to_json()["score"] is None
+    for verb in ("verify", "check"):
+        with pytest.raises(SystemExit):
+            main([verb, str(tmp_path / "packed"), "--jobs", "1"])
+        printed = capsys.readouterr().out
+        assert (
+            f"on demo@1.0, {verdict.part}: no score" in printed
+            and "\nscore" not in printed
+            and "complete" not in printed
+        )
+    with pytest.raises(SystemExit) as end:
+        main(
+            [
+                "export",
+                str(tmp_path / "packed"),
+                "--to",
+                "hub",
+                "--dataset",
+                "a/b",
+                "--out",
+                str(tmp_path / "x"),
+                "--jobs",
+                "1",
+            ]
+        )
+    assert end.value.code == 2 and f"holds {verdict.part} of demo@1.0" in capsys.readouterr().err
+    (tmp_path / "board" / "boards").mkdir(parents=True)
+    (tmp_path / "board" / "boards" / "demo.toml").write_text('title = "Demo"\nsuite = "demo@1"\n')
+    with pytest.raises(UsageError, match=f"holds {verdict.part} of demo@1.0: a board shows whole suites"):
+        add(tmp_path / "packed", tmp_path / "board", How(jobs=0), "me")
+    forged = load_suite("demo").part(part.entries).model_copy(update={"scored": True})
+    (tmp_path / "packed" / "suite.json").write_text(suite_text(forged))
+    reseal(tmp_path / "packed")
+    assert verify(tmp_path / "packed", How(jobs=0)).findings[0].what.startswith("submission.json: suite.digest")
     entry = part.entries[0].model_copy(update={"tasks": part.entries[0].tasks[:2]})
     play(tmp_path / "fewer", part.model_copy(update={"entries": (entry,)}), "random")
     pack_run(tmp_path / "fewer", tmp_path / "packed2")

@@ -19,7 +19,7 @@ LABELLED = ("SearchQA-v0", "CalcBench-v0")
 @pytest.fixture(scope="module")
 def labelled():
     demo = load_suite("demo@1")
-    return demo.part(tuple(entry for entry in demo.entries if entry.label in LABELLED))
+    return demo.model_copy(update={"entries": tuple(entry for entry in demo.entries if entry.label in LABELLED)})
 
 
 def test_the_parts_of_a_label_are_the_whole(labelled):

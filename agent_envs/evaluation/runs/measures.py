@@ -212,8 +212,6 @@ class Measures:
 
     def _measures_of(self, entry: Entry) -> "_EntryMeasures | None":
         """Return an entry's labels and metrics companions, or None without any; an unknown environment becomes a note."""
-        # An id may carry a module to import; reading a run imports nothing that its files name.
-        entry = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
         try:
             env_class = class_of(entry)
         except NOT_HERE as error:

@@ -7,7 +7,7 @@ hold no character that could mislead a reader of a page or a terminal.
 import itertools
 import json
 import re
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
@@ -20,12 +20,13 @@ from agent_envs.services.chat.prices import Price
 MOST_META_BYTES = 64_000
 PATH = r"^[a-z0-9][a-z0-9._/-]{0,119}$"
 SAFE_INTEGER = 2**53
+_FIRST_DAY = date(2020, 1, 1)  # nobody played a suite of ours before
 
 
 def _real_day(text: str) -> str:
-    """Return a day unchanged; ValueError for one that no calendar has. Empty passes."""
-    if text:
-        date.fromisoformat(text)
+    """Return a day unchanged; ValueError for one that no calendar has, before 2020, or later than tomorrow. Empty passes."""
+    if text and not _FIRST_DAY <= date.fromisoformat(text) <= datetime.now(tz=UTC).date() + timedelta(days=1):
+        raise ValueError("the day is before 2020, or later than tomorrow")
     return text
 
 

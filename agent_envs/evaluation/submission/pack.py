@@ -76,7 +76,7 @@ def pack_run(
             if not incomplete:
                 packing.refuse_incomplete()
             if replay:
-                packing.replay_episodes()
+                packing.replay_episodes()  # and only what it asked for is packed of the recorded answers
             packing.write_texts(submission, report)
             packing.write_episodes()
             packing.write_attempts()
@@ -108,6 +108,7 @@ class _Packing:
         self._episodes = self._spool()
         self._outcomes: Counter[str] = Counter()
         self._bytes = 0
+        self._answer_keys: set[str] | None = None  # keys of recorded answers; None where nothing was replayed
 
     def take_episodes(self) -> None:
         """Read the journal once and spool a row an episode; UsageError for one twice, not as planned or beyond the format."""
@@ -142,6 +143,7 @@ class _Packing:
         with progress_bar(f"replaying {self._run.folder}", quiet=not jobs) as tell:
             progress = (lambda checked, wins: tell(checked, len(keys), wins)) if tell is not None else None
             checks = check_all(lines, how, sha256_file(path) if path is not None else "", progress=progress)
+        self._answer_keys = {key for check in checks for key in check.answer_keys}
         yield from zip(keys, checks, strict=True)
 
     def replay_episodes(self) -> None:
@@ -198,9 +200,11 @@ class _Packing:
                     file.write(line.encode() + b"\n")
 
     def write_externals(self) -> None:
-        """Write what outside services answered, sorted by the calls' keys; UsageError for one that does not fit the format."""
+        """Write the answers of outside services that a replay asks for, sorted by their keys; UsageError for another form."""
         spool = self._spool()
         for row in read_answers(self._run.externals):
+            if self._answer_keys is not None and row["key"] not in self._answer_keys:
+                continue  # of an attempt that failed, say
             try:
                 spool.put(row["key"], row_text(ExternalRow(**row)))
             except (ValidationError, TypeError, ValueError) as error:
@@ -240,10 +244,8 @@ def _gold_leak(run: Run) -> str:
     """Return a note on an environment of a run that shows the gold, by its config or as it is now; "" where none does."""
     notes = list(run.config.notes.shows_gold)
     for entry in run.suite.entries:
-        # An id may carry a module to import; packing a run imports nothing that its files name.
-        plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
         try:
-            note = gold_note(entry_env(plain)) if companion_of(class_of(plain), "shows_gold") else ""
+            note = gold_note(entry_env(entry)) if companion_of(class_of(entry), "shows_gold") else ""
         except NOT_HERE:
             continue  # not known here: what was noted stands
         notes += [f"{entry.label}: {note}"] if note else []

@@ -77,7 +77,7 @@ def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submissi
     identity = run.config.identity
     commit = _git("rev-parse", "HEAD")
     agent = about.agent.model_dump() | {
-        "name": about.agent.name or _public_name(identity.agent),
+        "name": about.agent.name or public_name(identity.agent),
         "kind": "reference" if reference else "agent",
         "code_commit": about.agent.code_commit or (commit if identity.agent_code else ""),
         "code_sha256": identity.agent_code,
@@ -95,14 +95,14 @@ def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submissi
         raise UsageError(f"{run.folder} cannot be packed as it is: {first_fault(error)}; --about may say it") from None
 
 
-def _public_name(agent: str) -> str:
+def public_name(agent: str) -> str:
     """Return an agent's name without the address of its server."""
     return _ADDRESS.split(agent)[0] if agent.partition(":")[0] in PROVIDERS else agent
 
 
 def _models(agent: str, options: dict[str, Any]) -> tuple[schema.ModelInfo, ...]:
     """Return the model that a chat agent's name stands for, with its sampling options; nothing for other agents."""
-    service, _, model = _public_name(agent).partition(":")
+    service, _, model = public_name(agent).partition(":")
     if service not in PROVIDERS or not model:
         return ()
     sampling = {name: options[name] for name in _SAMPLING if name in options}
@@ -121,9 +121,9 @@ def _advisers(run: Run) -> tuple[schema.ModelInfo, ...]:
 
 def _prices(run: Run, agent: str, models: tuple[schema.ModelInfo, ...]) -> schema.Prices:
     """Collect the prices of the agent's model and of feedback models, dated only if there are any."""
-    prices = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
+    prices = {public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
     if run.config.price is not None:
-        name = next((model.name for model in models if model.role == "agent"), _public_name(agent))
+        name = next((model.name for model in models if model.role == "agent"), public_name(agent))
         prices[name] = run.config.price
     return schema.Prices(date=run.config.prices_date if prices else "", models=prices)
 

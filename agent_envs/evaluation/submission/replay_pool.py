@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from agent_envs.base.caches import cache_dir
 from agent_envs.base.jsonl_log import Journal, read_journal
@@ -25,7 +26,7 @@ from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.tools.bounded_processes import BoundedProcesses, Lost
 
-SCHEMA = "agent-envs/checked@1"
+SCHEMA = "agent-envs/checked@2"
 SECONDS = 120.0
 Progress = Callable[[int, int], None]
 Line = tuple[str, bytes]  # label of the entry, and the line without its end
@@ -113,7 +114,7 @@ class Ledger(Checks):
         rows = read_journal(self.path)
         if next(rows, None) is None:
             self._journal.append(head)
-        self._checks = {row["line"]: Checked(**row["checked"], findings=tuple(row["findings"])) for row in rows}
+        self._checks = {row["line"]: _checked(row["checked"]) for row in rows}
 
     def close(self, *, finished: bool = False) -> None:
         """Release the file, and remove it where all is `finished`, as nothing is left to go on with."""
@@ -124,8 +125,13 @@ class Ledger(Checks):
     def _keep(self, name: str, checked: Checked) -> None:
         """Store the result of a replay in memory, and append it to the journal."""
         super()._keep(name, checked)
-        row = asdict(checked)
-        self._journal.append({"line": name, "findings": row.pop("findings"), "checked": row})
+        self._journal.append({"line": name, "checked": asdict(checked)})
+
+
+def _checked(row: dict[str, Any]) -> Checked:
+    """Return a check as it was before it was JSON, which has lists for tuples."""
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    return Checked(**fields)
 
 
 @contextlib.contextmanager

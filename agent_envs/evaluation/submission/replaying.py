@@ -57,16 +57,16 @@ class Checked:
     by_solver: bool = False  # the built-in solver takes the very same actions
     findings: tuple[str, ...] = ()  # what is wrong, each naming the field; none for a sound row
     unknown: str = ""  # why the row cannot be checked here; "" where it was
+    answer_keys: tuple[str, ...] = ()  # keys of the recorded answers that its replay was given
 
 
 def places_of(suite: Suite) -> Iterator[tuple[str, Place]]:
     """Yield (episode key, place) of every planned episode, in the order of the suite."""
     for entry in suite.entries:
-        env_id = entry.env_id.rpartition(":")[2]
         for task, content, cluster in entry.tasks:
             for trial in range(suite.trials):
                 key = suite.key(entry, task, trial)
-                header = Header(env_id, entry.spec_digest, task, entry.split, content, seed_of(key), key)
+                header = Header(entry.env_id, entry.spec_digest, task, entry.split, content, seed_of(key), key)
                 yield key, Place(entry, cluster, trial, header)
 
 
@@ -118,6 +118,7 @@ class RowReplayer:
             total=again.result.total,
             turns=len(again.turns),
             by_solver=by_solver,
+            answer_keys=tuple(dict.fromkeys(self._answer_keys)) if row.turns else (),
             findings=tuple(findings[:MOST_FINDINGS]),
         )
 
@@ -139,7 +140,8 @@ class RowReplayer:
 
     def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
         """Return a row's replayed episode, and if the solver acts alike; `_RowFault`, `_ReplayUnavailable` if it fails."""
-        where, served = "reset", self._served_count()
+        where = "reset"
+        self._answer_keys.clear()
         try:
             env = self._env(place.entry)
             prompt = self._reset(env, place)
@@ -161,7 +163,7 @@ class RowReplayer:
             raise
         # A stranger's text may meet an error of ours: then this row is not verified, and the others are.
         except Exception as error:  # noqa: BLE001
-            raise _classify(error, place.entry.label, where, self._served_count() > served) from None
+            raise _classify(error, place.entry.label, where, bool(self._answer_keys)) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
             if not (row.turns[-1].truncated and ends_by_agent(turns)):
@@ -171,9 +173,10 @@ class RowReplayer:
         trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None
 
-    def _served_count(self) -> int:
-        """Return the number of recorded answers served so far; 0 without a recording."""
-        return self.services.recording.served if self.services.recording is not None else 0
+    @property
+    def _answer_keys(self) -> list[str]:
+        """The keys of the recorded answers that this row was given so far."""
+        return self.services.recording.answer_keys if self.services.recording is not None else []
 
     def _reset(self, env: gym.Env[Any, Any], place: Place) -> tuple[Any, ...]:
         """Reset to a row's task and return the prompt's messages; `_ReplayUnavailable` if spec or task differ here."""
@@ -195,10 +198,8 @@ class RowReplayer:
     def _env(self, entry: Entry) -> gym.Env[Any, Any]:
         """Return the entry's environment, made once; `_ReplayUnavailable` if it cannot be made here."""
         if entry.label not in self._envs:
-            # An id may carry a module to import; a replay imports nothing that a file names.
-            plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
             try:
-                env = entry_env(plain)
+                env = entry_env(entry)
             except NOT_HERE as error:
                 raise _ReplayUnavailable(f"{entry.label}: {one_line(str(error))}") from None
             core_of(env).services = self.services

@@ -36,6 +36,13 @@ Name = Annotated[str, Field(min_length=1, max_length=400)]  # ids of official ta
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _plain_id(env_id: str) -> str:
+    """Return an id unchanged; ValueError for one with a module before it: what a stranger's file names is not imported."""
+    if ":" in env_id:
+        raise ValueError("it names a module to import; give the id alone, which its package registers")
+    return env_id
+
+
 class Feedback(Strict):
     """Feedback before every turn, see `agent_envs.wrappers.VerbalFeedback`: two scores differ where this does.
 
@@ -88,7 +95,7 @@ class Entry(Strict):
     """
 
     label: Annotated[Name, AfterValidator(one_line)]
-    env_id: Name
+    env_id: Annotated[Name, AfterValidator(_plain_id)]
     arguments: dict[str, JsonValue]
     spec_digest: Hex
     split: Name
@@ -166,10 +173,11 @@ class Suite(Strict):
         return self
 
     def part(self, entries: tuple[Entry, ...]) -> "Suite":
-        """Return the suite with these of its entries, and with those of its averages that weigh no other entry."""
+        """Return the suite with these of its entries and the averages over them; with fewer than all it has no score."""
         labels = {entry.label for entry in entries}
         averages = tuple(item for item in self.averages if set(item.weights) <= labels)
-        return self.model_copy(update={"entries": entries, "averages": averages})
+        scored = self.scored and len(entries) == len(self.entries)
+        return self.model_copy(update={"entries": entries, "averages": averages, "scored": scored})
 
     @property
     def name(self) -> str:

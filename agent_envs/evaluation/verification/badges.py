@@ -28,8 +28,8 @@ BADGES = {
         "It proves neither who acted nor that the service gave these answers: they are the submitter's.",
     ),
     "registered": Badge(
-        "Its tasks were drawn from a nonce that was issued after the agent was registered: nobody had seen them.",
-        "It does not prove which model acted, nor that the run was the only one after the nonce was known.",
+        "Its tasks were drawn from a nonce or a salt that was issued after the agent was registered: nobody had seen them.",
+        "It does not prove which model acted, nor that the run was the only one after these were known.",
         ranked=True,
     ),
     "reproduced": Badge(

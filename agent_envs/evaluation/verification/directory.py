@@ -51,6 +51,10 @@ class Directory:
         self.manifest = parsed(Manifest, text, "manifest.json")
         self.rows = {row.path: row for row in self.manifest.files}
         self._compare(sizes, _MOST | {"suite.json": suite_bytes})
+        try:
+            self.read("report.md").decode() if "report.md" in self.rows else ""
+        except UnicodeDecodeError as error:
+            raise Rejected(f"report.md: byte {error.start:,} is no UTF-8") from None
 
     def read(self, name: str, sizes: dict[str, int] | None = None, most: int | None = None) -> bytes:
         """Return a small file's bytes, at most one more than its declared size; Rejected where that is more than `most`."""

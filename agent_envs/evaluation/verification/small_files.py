@@ -46,27 +46,27 @@ def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Itera
             yield f"attempts.jsonl: status: the last attempt at episode {key} is {ended}, and its row says {status}"
 
 
-def unpack_answers(directory: Directory, target: Path) -> int:
-    """Write recorded answers of outside services as a recording; return their number; Rejected for a bad row or order.
+def unpack_answers(directory: Directory, target: Path) -> list[str]:
+    """Write recorded answers of outside services as a recording; return their keys; Rejected for a bad row or order.
 
     Raises:
         Rejected: a row is none, or is not where it belongs.
     """
-    before, count = "", 0
+    keys: list[str] = []
     with Journal(target) as journal:
         for path in directory.shards("externals"):
             for number, line in enumerate(lines_of(path, directory), start=1):
                 where = f"{path.relative_to(directory.folder)}: line {number}"
                 row = parsed(ExternalRow, line, where, row_text)
-                if row.key <= before:
+                if keys and row.key <= keys[-1]:
                     raise Rejected(f"{where}: key: rows are sorted by key, each once")
-                before, count = row.key, count + 1
-                if count > MOST_ANSWERS:
+                keys.append(row.key)
+                if len(keys) > MOST_ANSWERS:
                     raise Rejected(f"{where}: more than {MOST_ANSWERS:,} answers")
                 answer = row.model_dump(mode="json")
                 del answer["schema"]
                 journal.append(answer)
-    return count
+    return keys
 
 
 def lines_of(path: Path, directory: Directory) -> Iterator[bytes]:

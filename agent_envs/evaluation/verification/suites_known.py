@@ -22,7 +22,7 @@ NAME = "registrations.jsonl"
 
 
 class Registration(Strict):
-    """One row of the registry: who will play which suite, and the nonce that was issued."""
+    """One row of the registry: who will play which suite until when, and what drew it; `salt` is a round's, "" without one."""
 
     format: Annotated[Literal["agent-envs/registration@1"], Field(alias="schema")] = "agent-envs/registration@1"
     agent: Label
@@ -31,14 +31,21 @@ class Registration(Strict):
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
     digest: Hex
     time: Annotated[str, Field(max_length=40)]
+    due: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    salt: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")] = ""
 
 
 @dataclass(frozen=True)
 class BoardSuite:
-    """A suite as the board knows it; `agent` is the one that it was drawn for, "" for suites that anyone plays."""
+    """A suite as the board knows it; `agent` is the one that it was drawn for, "" for suites that anyone plays.
+
+    A pack of it is registered up to the day `due`. `part` says how many entries of the suite it has, "" for all of them.
+    """
 
     suite: Suite
     agent: str = ""
+    due: str = ""
+    part: str = ""
 
 
 def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> BoardSuite | str:
@@ -51,12 +58,14 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
         return BoardSuite(override)
     suite_ref = parsed(Submission, small_file(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
     if registry is not None and (registration := registered_suite(registry, suite_ref.id)) is not None:
-        return BoardSuite(registration[0], registration[1])
+        return BoardSuite(registration[0], registration[1].agent, registration[1].due)
     if suite_ref.id not in suite_names():
         where = " nor in the registry" if registry is not None else ""
         return f"suite {suite_ref.id}@{suite_ref.version} is not in this installation{where}: --suite FILE names one of yours"
     suite = load_suite(suite_ref.id)
-    return BoardSuite(_played_part(folder, suite) if suite.id == DEMO else suite)
+    part = _played_part(folder, suite) if suite.id == DEMO else suite
+    count, of = len(part.entries), len(suite.entries)
+    return BoardSuite(part, part=f"{count} of {of} entries" if count < of else "")
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
@@ -70,27 +79,25 @@ def _played_part(folder: Path, suite: Suite) -> Suite:
     return part if suite_text(part).encode() == text else suite
 
 
-def drawn_from(registry: Path) -> dict[str, str]:
-    """Return the suite that each registration drew from, by the id of the suite that it drew."""
-    rows = map(Registration.model_validate, read_journal(registry / NAME))
-    return {row.id: row.suite for row in rows}
+def registrations_of(registry: Path) -> list[Registration]:
+    """Return the rows of the registry, those of rounds too, in their order."""
+    return [Registration.model_validate(row) for row in read_journal(registry / NAME)]
 
 
-def registered_suite(registry: Path, name: str) -> tuple[Suite, str] | None:
-    """Return a registration's suite and agent, by the suite's id; None without one; UsageError if the suite's file differs.
+def registered_suite(registry: Path, name: str) -> tuple[Suite, Registration] | None:
+    """Return a registration's suite and its row, by the suite's id; None without one; UsageError if the suite's file differs.
 
     Raises:
         UsageError: the board's own files do not belong together.
     """
-    for row in read_journal(registry / NAME):
-        registration = Registration.model_validate(row)
-        if registration.id == name:
-            path = registry / f"{registration.id}.json"
-            suite = read_suite(path.read_bytes(), str(path))
-            if suite.digest() != registration.digest:
-                raise UsageError(f"{path} is not the suite that was registered: restore it from a copy")
-            return suite, registration.agent
-    return None
+    row = next((row for row in registrations_of(registry) if row.id == name), None)
+    if row is None:
+        return None
+    path = registry / f"{row.id}.json"
+    suite = read_suite(path.read_bytes(), str(path))
+    if suite.digest() != row.digest:
+        raise UsageError(f"{path} is not the suite that was registered: restore it from a copy")
+    return suite, row
 
 
 def small_file(path: Path, most: int) -> bytes:

@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.base.version import code_digest
+from agent_envs.evaluation.runs.evaluate import BUILT_IN
 from agent_envs.evaluation.runs.measures import UNPLAYED
 from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
+from agent_envs.evaluation.submission.lookalikes import lookalikes, mixed_scripts
 from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
 from agent_envs.evaluation.submission.replay_pool import SECONDS, Checks, Line, Replaying, check_all
@@ -59,11 +62,13 @@ class Finding:
 class Verification:
     """The result of a verification. Scores are the replay's, over all planned episodes; a rejected submission has none.
 
-    `usage` alone is the submitter's word: tokens by kind, over all episodes.
+    `usage` alone is the submitter's word: tokens by kind, over all episodes. `part` is "1 of 16 entries" where a submission
+    holds a part of its suite, which has no score; "" for the whole.
     """
 
     submission: str
     suite: str = ""
+    part: str = ""
     agent: str = ""
     kind: str = ""
     findings: tuple[Finding, ...] = ()
@@ -93,7 +98,8 @@ class Verification:
         ]
         score = {"success": self.score.value, "interval": [self.score.low, self.score.high]} if self.score else None
         return {
-            "submission": self.submission, "verdict": self.verdict, "suite": self.suite, "agent": self.agent, "kind": self.kind,
+            "submission": self.submission, "verdict": self.verdict, "suite": self.suite, "part": self.part,
+            "agent": self.agent, "kind": self.kind,
             "findings": [vars(item) for item in self.findings[:MOST_TOLD]], "findings_in_all": len(self.findings),
             "unknown": [vars(item) for item in self.unknown[:MOST_TOLD]], "unknown_in_all": len(self.unknown),
             "badges": rows, "ranked": ranked(self.badges, self.suite), "flags": list(self.flags), "score": score,
@@ -111,6 +117,7 @@ class How:
         registry: folder of the board's registrations; None for none.
         jobs: processes; 0 for this one, without bounds.
         seconds: that an episode's replay may take.
+        arrived: the day on which the board had it, 2026-11-29 say, for a registration's deadline; "" for today.
         beside: other submissions, whose actions are compared.
         memory: of rows that were checked before, without a journal; for many variants of one submission.
         keep: what was checked stays in the cache folder for the next verification by the same code.
@@ -121,6 +128,7 @@ class How:
     registry: Path | None = None
     jobs: int = 1
     seconds: float = SECONDS
+    arrived: str = ""
     beside: tuple[Path, ...] = ()
     memory: Checks | None = None
     keep: bool = False
@@ -146,10 +154,10 @@ def verify(folder: Path, how: How) -> Verification:
         _check_suite(directory, submission, board_suite)
         with tempfile.TemporaryDirectory(prefix="verify-") as place:
             answers = Path(place) / "externals.jsonl"
-            count = unpack_answers(directory, answers)
+            keys = unpack_answers(directory, answers)
             code = code_digest() if how.keep else ""
             replaying = Replaying(board_suite.suite, answers, how.jobs, how.seconds, flags=True, keep=code)
-            return _judge(_EpisodeReader(directory, board_suite.suite), submission, board_suite, replaying, how, count)
+            return _judge(_EpisodeReader(directory, board_suite.suite), submission, board_suite, replaying, how, keys)
     except Rejected as error:
         return Verification(name, findings=(Finding(str(error)),))
 
@@ -204,7 +212,7 @@ def _judge(
     board_suite: BoardSuite,
     replaying: Replaying,
     how: How,
-    answers: int,
+    answers: list[str],
 ) -> Verification:
     """Replay all rows and judge them; only an accepted submission gets score, badges and flags."""
     plan = dict(places_of(board_suite.suite))
@@ -222,15 +230,20 @@ def _judge(
     if not findings and not unknown:
         statuses = {key: episodes[key].status for key in plan}
         findings += [Finding(what) for what in attempt_findings(reading.directory, statuses)][:MOST_TOLD]
+        served = {key for item in checked for key in item.answer_keys}
+        findings += [
+            Finding(f"externals: key {key}: no episode asks for this answer") for key in answers if key not in served
+        ]
     verdict = Verification(
-        reading.directory.id, board_suite.suite.name, submission.agent.name, submission.agent.kind,
+        reading.directory.id, board_suite.suite.name, board_suite.part, submission.agent.name, submission.agent.kind,
         tuple(findings), tuple(unknown), episodes=tuple(episodes[key] for key in plan if key in episodes),
     )  # fmt: skip
     if verdict.verdict != ACCEPTED:
         return verdict
     score, averages, entries = scores(board_suite.suite, plan, episodes)
-    badges = _badges(verdict.episodes, board_suite, answers)
-    flags = tuple(_flags(verdict, submission, how))
+    late = _lateness(board_suite, how.arrived or datetime.now(tz=UTC).date().isoformat())
+    badges = _badges(verdict.episodes, board_suite, answers, late)
+    flags = (*([late] if late else []), *_flags(verdict, submission, how))
     return replace(verdict, score=score, averages=averages, entries=entries, badges=badges, flags=flags,
                    usage=dict(reading.usage))  # fmt: skip
 
@@ -269,19 +282,33 @@ def scores(
     return score, averages_of(suite, rates), tuple(rows)
 
 
-def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: int) -> tuple[str, ...]:
-    """Return the badges: complete (every episode played), replayed (with recordings), and registered if also complete."""
-    badges = [] if any(item.status in UNPLAYED for item in episodes) else ["complete"]
+def _lateness(board_suite: BoardSuite, day: str) -> str:
+    """Return that a registered agent's pack came after the registration's last day; "" where it came in time."""
+    return (
+        f"not registered: it came on {day}, and its last day was {board_suite.due}"
+        if "" < board_suite.due < day
+        else ""
+    )
+
+
+def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: list[str], late: str) -> tuple[str, ...]:
+    """Return the badges: complete (the whole suite), replayed (with recordings), and registered if complete and in time."""
+    badges = [] if board_suite.part or any(item.status in UNPLAYED for item in episodes) else ["complete"]
     badges.append("replayed with recordings" if answers else "replayed")
-    return (*badges, "registered") if board_suite.agent and "complete" in badges else tuple(badges)
+    return (*badges, "registered") if board_suite.agent and "complete" in badges and not late else tuple(badges)
 
 
 def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[str]:
-    """Yield a flag for a reference agent, and for half the episodes acting as the solver, or as a submission beside."""
+    """Yield a flag for a reference agent, odd names, and half the episodes acting as the solver or a submission beside."""
     with_turns = [item for item in verdict.episodes if item.turns]
     same = sum(item.by_solver for item in with_turns)
     if submission.agent.kind == "reference" or submission.agent.name == "solver":
         yield "a reference agent: it reads the gold, as its submission says or its name tells, and is shown apart"
+    names = (submission.agent.name, submission.submitter.name, *(model.name for model in submission.models))
+    for name in dict.fromkeys(names):
+        if scripts := mixed_scripts(name):
+            yield f"the name {name!r} mixes letters of {' and '.join(scripts)}, which look alike"
+    yield from (f"its name looks like {other!r}" for other in lookalikes(submission.agent.name, BUILT_IN))
     if with_turns and same >= SAME_SHARE * len(with_turns):
         yield f"{same} of {len(with_turns)} episodes have the very actions of the built-in solver"
     for other in how.beside:

@@ -303,12 +303,12 @@ def test_gold_answers_are_those_of_the_same_task(tmp_path: Path) -> None:
     assert "gold answers" in checked(tmp_path / "view")["pages/0001.html"].text
 
 
-def test_a_page_imports_no_module_that_a_run_names() -> None:
-    entry = Entry(label="x", env_id="this:evil/Zen-v0", arguments={}, spec_digest="d" * 64, split="s",
-                  tasks=(("t", "e" * 64, "c"),))  # fmt: skip
-    with ReplayReader(Path("none")) as reader:
-        assert reader.task(entry, "t") is None
-    assert "not registered" in reader.notes["x"]
+def test_a_page_imports_no_module_that_a_run_names(tmp_path: Path) -> None:
+    run = plain_run(tmp_path / "run", 3)
+    text = (run / "suite.json").read_text()
+    (run / "suite.json").write_text(re.sub(r'"env_id":"', '"env_id":"this:', text))
+    with pytest.raises(UsageError, match=r"entries.0.env_id: .*names a module to import"):
+        write_view(run, tmp_path / "view")
 
 
 def test_links_in_a_strangers_run_are_not_followed(tmp_path: Path) -> None:

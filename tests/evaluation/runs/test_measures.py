@@ -7,7 +7,7 @@ from dataclasses import replace
 import gymnasium as gym
 import pytest
 
-from agent_envs import EnvFault, Reply, register_companions
+from agent_envs import EnvFault, Reply, UsageError, register_companions
 from agent_envs.base.dialects import TOLERATED
 from agent_envs.base.protocol import Say
 from agent_envs.core.trajectory import Turn
@@ -355,11 +355,10 @@ def test_reading_a_run_imports_nothing_that_its_files_name(tmp_path, monkeypatch
     (tmp_path / "planted.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     play(tmp_path / "run")
-    run = open_run(tmp_path / "run")
-    (entry,) = run.suite.entries
-    named = entry.model_copy(update={"env_id": f"planted:{entry.env_id}"})
-    run.suite = run.suite.model_copy(update={"entries": (named,)})
-    assert len(report_on(run).tables) == 8
+    path = tmp_path / "run" / "suite.json"
+    path.write_text(path.read_text().replace('"env_id":"', '"env_id":"planted:'))
+    with pytest.raises(UsageError, match=r"suite.json is no suite: entries.0.env_id: .*names a module to import"):
+        open_run(tmp_path / "run")
 
 
 def test_an_environment_may_be_registered_by_a_function(tmp_path):

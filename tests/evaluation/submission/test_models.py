@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from agent_envs.evaluation.submission.episode_rows import (
     row_of,
     row_text,
 )
-from agent_envs.evaluation.submission.models import AgentInfo, FileRow, Manifest, Submitter, entry_folders
+from agent_envs.evaluation.submission.models import AgentInfo, FileRow, Manifest, Prices, Submitter, entry_folders
 from agent_envs.evaluation.submission.provenance import About, about_template
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from docs.schemas import MODELS, schemas
@@ -197,7 +198,8 @@ def test_minus_zero_is_written_as_zero():
     assert "-0.0" not in row_text(row) and row == EpisodeRow.model_validate_json(row_text(row))
 
 
-@each_row("name", ["", " a", "a\nb", "a\u202eb", "a\u200bb", "a\x1b[31m", "e\u0301", "x" * 81, "a\u2066b", "\ud800"])
+@each_row("name", ["", " a", "a\nb", "a\u202eb", "a\u200bb", "a\x1b[31m", "e\u0301", "x" * 81, "a\u2066b", "\ud800",
+                  "\u3164", "\u2800", "a\ufe0f", "a" + "\u0336" * 60])  # fmt: skip
 def test_names_that_could_mislead(name):
     AgentInfo(name="Große Suche 検索", kind="agent")
     with pytest.raises(ValidationError):
@@ -205,6 +207,16 @@ def test_names_that_could_mislead(name):
     if name:
         with pytest.raises(ValidationError):
             Submitter(name=name)
+
+
+@each_row("days", [-2000, 2, 365_000])
+def test_days_beyond_reason_are_refused(days):
+    today = datetime.now(tz=UTC).date()
+    assert [Prices(date=day, models={}).date for day in ("", str(today), str(today + timedelta(days=1)), "2020-01-01")]
+    with pytest.raises(ValidationError, match="before 2020, or later than tomorrow"):
+        Prices(date=str(today + timedelta(days=days)) if days > 0 else "2019-12-31", models={})
+    with pytest.raises(ValidationError):
+        Prices(date="0001-01-01", models={})
 
 
 @each_row(

@@ -252,7 +252,9 @@ def test_answers_of_services_are_packed_by_key(run_folder, tmp_path):
             recording.keep(key, "user", {"messages": ["hi ö"], "n": number}, {"text": None, "score": 0.25})
             recording.discard(key, {"text": None, "score": 0.25})
             recording.keep(key, "user", {"messages": ["hi ö"], "n": number}, {"text": None, "score": 0.5})
-    pack_run(tmp_path / "run", tmp_path / "out")
+    pack_run(tmp_path / "run", tmp_path / "without")
+    assert not (tmp_path / "without" / "externals").exists()  # no episode asks for them
+    pack_run(tmp_path / "run", tmp_path / "out", replay=False)
     rows = [
         ExternalRow.model_validate_json(line) for line in read_lines(tmp_path / "out" / "externals" / "0000.jsonl.gz")
     ]

@@ -134,7 +134,7 @@ def test_averages_are_the_papers_rules_on_the_papers_own_cells():
 
 def test_a_part_of_a_suite_keeps_the_averages_over_what_is_left():
     suite = load_suite("calc-bench")
-    assert suite.part(suite.entries) == suite
+    assert suite.part(suite.entries) == suite and not suite.part(suite.entries[:2]).scored
     assert suite.part(suite.entries[:2]).averages == () and read_suite(suite_text(suite.part(suite.entries[:2])), "x")
     plain = suite.model_copy(update={"averages": ()})
     assert "averages" not in plain.to_json() and [*plain.episodes()] == [*suite.episodes()]

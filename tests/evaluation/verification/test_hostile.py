@@ -11,6 +11,7 @@ import tracemalloc
 import pytest
 
 from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.submission.episode_rows import ExternalRow, row_text
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import Checks
 from agent_envs.evaluation.suites.suite import Suite, suite_text
@@ -72,6 +73,27 @@ def _add(name, text=b"x"):
     def change(folder):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text)
+
+    return change
+
+
+def _listed(name, text):
+    return lambda folder: (_add(name, text)(folder), reseal(folder))
+
+
+def _answer(folder):
+    """An answer in the right form, of a service that the environment has not."""
+    row = ExternalRow(key="ab" * 32, port="judge", request={}, response={})
+    _listed("externals/0000.jsonl.gz", gzipped(row_text(row).encode() + b"\n", level=0))(folder)
+
+
+def _date(day):
+    def change(folder):
+        text = (folder / "submission.json").read_text(encoding="utf-8")
+        changed = re.sub(r'^  "date": "[0-9-]+"', f'  "date": "{day}"', text, flags=re.MULTILINE)
+        assert changed != text
+        (folder / "submission.json").write_text(changed, encoding="utf-8")
+        reseal(folder)
 
     return change
 
@@ -230,6 +252,13 @@ HOSTILE = {
     "a stale chain": (_row(lambda row: row.update(chain="0" * 64)), "chain"),
     "a field that writes lines of its own": (_turn(terms={"x\naccepted: submission": 1.0}), r"x\?accepted"),
     "a field that hides in a small file": (_edit("submission.json", '"models": []', '"mod\\nels": []'), r"mod\?els"),
+    "a day before anybody played": (_date("0001-01-01"), "submission.json: date: .*before 2020"),
+    "a day to come": (_date("2999-12-31"), "submission.json: date: .*later than tomorrow"),
+    "a report that is no text": (_listed("report.md", b"fine \xff\xfe"), "report.md: byte 5 is no UTF-8"),
+    "an answer that nobody asks for": (_answer, f"externals: key {'ab' * 32}: no episode asks for this answer"),
+    "a blank name": (_edit("submission.json", '"name": "heuristic"', '"name": "\u3164"'), "agent.name: .*blank"),
+    "a name of strokes": (_edit("submission.json", '"name": "heuristic"', '"name": "h%s"' % ("\u0336" * 60)),
+                          "agent.name: .*marks"),
     "an attempt without an end": (_edit("attempts.jsonl", "\n", "", 9), "attempts.jsonl: line 1|has no end"),
     "a million empty attempts": (_edit("attempts.jsonl", "\n", "\n" * 1_000_000), "attempts.jsonl: line 2"),
     "more episodes than are planned": (_rows(lambda rows: rows * 30), "more rows than are planned"),
