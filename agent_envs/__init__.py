@@ -36,7 +36,7 @@ from agent_envs.base.errors import (
 from agent_envs.base.messages import Message, ToolCall, ToolResult, Utterance
 from agent_envs.base.version import VERSION
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, spec_json
-from agent_envs.core.episode import Reward, RewardSpec, Term
+from agent_envs.core.episode import Reward, RewardSpec, Share, Term
 from agent_envs.core.registry import env_ids, make_vec, register_all, register_companions
 from agent_envs.core.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
@@ -78,6 +78,7 @@ __all__ = [
     "Reward",
     "RewardSpec",
     "RunLog",
+    "Share",
     "Snapshot",
     "Task",
     "Term",

@@ -201,7 +201,7 @@ def _measures(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]
         return ["-"] * len(table.measures)
     summary = result.summaries[0]
     own = {"turns": summary.mean_turns, **{name: metric.overall.mean for name, metric in summary.metrics.items()}}
-    return [f"{own[name]:.3f}" if name in own else "-" for name in table.measures.values()]
+    return ["-" if (mean := own.get(name)) is None else f"{mean:.3f}" for name in table.measures.values()]
 
 
 def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:

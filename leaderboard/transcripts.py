@@ -152,8 +152,8 @@ def _render(reader: ReplayReader, place: Place, play: Trajectory, checked: Check
     head, view = place.header, reader.of(place.entry, play)
     outcome = Cell("success", tone="good") if checked.success else Cell("failure", tone="bad")
     meta = (("entry", place.entry.label), ("trial", str(place.trial + 1)), ("episode key", head.episode_key))
-    title = f"{place.entry.label}, {head.task_id}"
     item = Transcript(
-        anchor_of(head.episode_key), title, meta, play, view.note, outcome, view.conversation, view.pictures, view.names
-    )
+        anchor_of(head.episode_key), f"{place.entry.label}, {head.task_id}", meta, play, view.note, outcome,
+        view.conversation, view.pictures, view.names, view.terms,
+    )  # fmt: skip
     return draw(item, BYTES_A_TRANSCRIPT)

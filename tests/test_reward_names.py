@@ -1,6 +1,7 @@
 """Every reward that an environment takes is promised: a variant in the registry, a golden replay, and a line in the page."""
 
 import re
+from dataclasses import replace
 
 import gymnasium as gym
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from agent_envs import UsageError
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.registry import TABLE
+from agent_envs.core.trajectory import Trajectory
 from tests.golden import load, recording, variants
 from tests.needs import needs
 from tests.rows import each_row
@@ -45,6 +47,22 @@ def test_every_reward_is_promised(row):
     assert not missing, "\n".join(missing)
     named = {*row.variants.get("reward", ()), *row.outside.get("reward", ())}
     assert set(taken(row)) == named, f"{row.id} takes {taken(row)}, and its row names {named}"
+
+
+@needs("[envs]")
+@each_row("row", [row for row in TABLE])
+def test_a_term_that_does_not_apply_pays_nothing_and_stored_rows_tell_which(row):
+    for arguments in variants(row, outside=False):
+        if not arguments or "reward" in arguments:
+            core = gym.make(row.id, **arguments).unwrapped
+            for stored in load(row.id)[canonical_json(arguments)]["trajectories"]:
+                play = Trajectory.from_json({**stored, "header": {**stored["header"], "spec_digest": ""}})
+                play = replace(play, task=core.source.get(play.header.split, play.header.task_id))
+                for end, terms in enumerate(core.reward_spec.terms_by_turn(play), 1):
+                    until = replace(play, turns=play.turns[:end])
+                    for term in core.reward_spec.terms:
+                        assert (terms[term.name] is None) is not term.applies(until), (arguments, end, term.name)
+                    assert sum(value or 0.0 for value in terms.values()) == pytest.approx(until.last.reward)
 
 
 def test_a_new_reward_is_told_all_that_it_lacks():

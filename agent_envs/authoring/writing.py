@@ -108,11 +108,10 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
         folder / "tests" / f"test_{snake}.py": _fill(f"{kind}test", words),
     }
     _write(f"new {name}", texts)
-    do = f"cd {folder} && agent-envs check {snake}:{env_id} && python -m pytest"
-    pytest = '(pip install -e ".[dev]" brings pytest)'
+    install = 'pip install -e ".[dev]"'  # which brings pytest
     return [
         *(f"wrote {path}" for path in texts),
-        f"now: {do} {pytest}",
+        f"now: cd {folder} && {install} && agent-envs check {snake}:{env_id} && python -m pytest",
         f"read {folder / 'README.md'}, then change the game",
     ]
 

@@ -28,12 +28,8 @@ from agent_envs.checker.reward_leaks import HONESTY_CHECKS
 __all__ = ["CHECKS", "Check", "Report", "check_turn_env"]
 
 CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
-    **CONTRACT_CHECKS,
-    **FORK_CHECKS,
-    **EXPANDED_CHECKS,
-    **HONESTY_CHECKS,
-    "hostile text": check_hostile_text,
-}
+    **CONTRACT_CHECKS, **FORK_CHECKS, **EXPANDED_CHECKS, **HONESTY_CHECKS, "hostile text": check_hostile_text,
+}  # fmt: skip
 
 
 def check_turn_env(

@@ -5,6 +5,7 @@ import random
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -82,8 +83,7 @@ def check_tasks(subject: EnvUnderTest) -> str:
 
 def check_info(subject: EnvUnderTest) -> str:
     """Return a note if info has its documented keys and types, `success` at the end only, fresh messages; else CheckFailed."""
-    env = subject.make()
-    count = 0
+    env, count = subject.make(), 0
     for script in subject.scripts():
         observation, info = subject.reset(env, script.task, script.seed)
         _check_info(observation, info, "reset")
@@ -127,12 +127,13 @@ def check_rewards(subject: EnvUnderTest) -> str:
         total = 0.0
         for action in script.actions:
             _, step_reward, _, _, info = env.step(action)
-            reward = float(step_reward)
-            terms = info["reward_terms"]
+            reward, terms = float(step_reward), info["reward_terms"]
             if list(terms) != [term.name for term in spec.terms]:
                 raise CheckFailed(f"terms {list(terms)}, declared {[term.name for term in spec.terms]}")
             if abs(sum(terms.values()) - reward) > 1e-9 or not spec.low - 1e-9 <= reward <= spec.high + 1e-9:
                 raise CheckFailed(f"reward {reward} with terms {terms}, declared in [{spec.low}, {spec.high}]")
+            if any(terms[term.name] and not term.applies(core_of(env).trajectory) for term in spec.terms):
+                raise CheckFailed(f"a term that does not apply is not 0: {terms}")
             total += reward
         if not spec.episode[0] - 1e-9 <= total <= spec.episode[1] + 1e-9:
             raise CheckFailed(f"return {total}, declared in {spec.episode}")
@@ -147,9 +148,10 @@ def check_refusals(subject: EnvUnderTest) -> str:
     _check_refusal(lambda: core.step(""), subject.env_id, "step before reset")
     play(env, script)
     _check_refusal(lambda: env.step(script.actions[-1]), subject.env_id, "step after the end")
-    _check_refusal(lambda: env.reset(options={"tusk": 1}), subject.env_id, "an unknown reset option")
-    _check_refusal(lambda: env.reset(options={"split": "no such split"}), subject.env_id, "an unknown split")
-    _check_refusal(lambda: env.reset(options={"task": "no such task"}), subject.env_id, "an unknown task")
+    for option, value in (("tusk", 1), ("split", "no such split"), ("task", "no such task")):
+        _check_refusal(
+            partial(env.reset, options={option: value}), subject.env_id, f"the reset option {option}={value!r}"
+        )
     subject.reset(env, 0)
     _check_refusal(lambda: core.step(None), subject.env_id, "an action of type None")
     return "before reset, after the end, unknown option, split, task, action type"
@@ -217,8 +219,7 @@ CONTRACT_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
 
 def check_forks(subject: EnvUnderTest) -> str:
     """Return a note if forks at up to 32 turns a task repeat the original's future and leave it alone; else CheckFailed."""
-    env = subject.make()
-    count = 0
+    env, count = subject.make(), 0
     for script in subject.scripts():
         digests = play(env, script)
         subject.reset(env, script.task, script.seed)

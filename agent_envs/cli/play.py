@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 import textwrap
-from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -110,11 +109,12 @@ def _show_help(menu: Any) -> None:
 def _tell_end(core: Any, how: str) -> None:
     """Print the end of an episode: how it ended, the reward summed by its terms, the return, and the gold."""
     record, gold = core.trajectory, core.episode.task.gold
-    sums: Counter[str] = Counter()
-    for turn in record.turns:
-        sums.update(dict(turn.terms))
+    sums = dict[str, float | None]()
+    for terms in core.reward_spec.terms_by_turn(record):
+        for name, value in terms.items():
+            sums[name] = (sums.get(name) or 0.0) + value if value is not None else sums.get(name)
     show(f"The episode is over after turn {len(record.turns)}: {how}.\n")
-    rows = [(f"reward, {name}", f"{value:g}") for name, value in sums.items()]
+    rows = [(f"reward, {name}", "-" if value is None else f"{value:g}") for name, value in sums.items()]
     rows += [("return, their sum", f"{record.total_reward:g}"), ("gold", " | ".join(gold) or "none: the state decides")]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:

@@ -79,8 +79,8 @@ def compare(
                 f"p {p_text(pair.p_value)}, after Holm {p_text(contrast.adjusted)}"
             )
             show(f"  differences below about {100 * pair.detectable:.1f} points would probably go unseen (80 % power)")
-            for name, metric in contrast.metrics.items():
-                show(f"  {name}: {metric.text()}")
+            for name, text_of_metric in contrast.metric_texts():
+                show(f"  {name}: {text_of_metric}")
         for note in notes:
             show(f"note: {note}")
         if page is not None:

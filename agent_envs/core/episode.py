@@ -4,8 +4,8 @@ A term reads the trajectory up to its newest turn and gives that step's share. T
 (`turn.action`, `turn.parsed`); tools count through `turn.results`; observation text is never matched.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -22,13 +22,30 @@ _REPLACED = "lone surrogates replaced by ?"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One named part of a step's reward, in [low, high]."""
+    """One named part of a step's reward, in [low, high]; 0 where `applies` is False, and then pages and means leave it out."""
 
     name: str
     low: float
     high: float
     doc: str
     value: Callable[[Trajectory], float]
+    applies: Callable[[Trajectory], bool] = lambda trajectory: True
+
+
+def terms_from(
+    values: Callable[[Trajectory], Mapping[str, float]], bounds: Mapping[str, tuple[float, float, str]]
+) -> tuple[Term, ...]:
+    """Return a term for each name of `bounds` (low, high, doc); `values` gives those that apply to a turn, by name."""
+
+    def term(name: str, low: float, high: float, doc: str) -> Term:
+        """Return the term of a name."""
+        return Term(name, low, high, doc, lambda run: values(run).get(name, 0.0), lambda run: name in values(run))
+
+    return tuple(term(name, *row) for name, row in bounds.items())
+
+
+class Share(float):
+    """A metric's value from 0 to 1 that reports print in per cent: of a yes-or-no question 0 or 1."""
 
 
 @dataclass(slots=True)  # read once and not kept, as `Outcome`
@@ -49,8 +66,7 @@ class RewardSpec:
 
     def __call__(self, trajectory: Trajectory) -> Reward:
         """Return the reward of the newest turn: the sum of its terms; AssertionError for a term outside its bounds."""
-        total = 0.0
-        values = []
+        total, values = 0.0, list[tuple[str, float]]()
         for term in self.terms:
             value = float(term.value(trajectory))
             if not term.low <= value <= term.high:
@@ -58,6 +74,15 @@ class RewardSpec:
             values.append((term.name, value))
             total += value
         return Reward(total, tuple(values))
+
+    def terms_by_turn(self, trajectory: Trajectory) -> list[dict[str, float | None]]:
+        """Return the recorded terms of each turn by name, None for a 0 of one that does not apply; the task is there."""
+        rows = list[dict[str, float | None]]()
+        for end, turn in enumerate(trajectory.turns, 1):
+            until = replace(trajectory, turns=trajectory.turns[:end])
+            idle = {term.name for term in self.terms if not term.applies(until)}
+            rows.append({name: None if name in idle and not value else value for name, value in turn.terms})
+        return rows
 
     @property
     def low(self) -> float:

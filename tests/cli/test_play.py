@@ -11,9 +11,11 @@ import sys
 import termios
 import time
 
+import gymnasium as gym
 import pytest
 
-from agent_envs.cli.play import fold_text
+import agent_envs
+from agent_envs.cli.play import _tell_end, fold_text
 from tests import ROOT
 from tests.cli.conftest import shell
 from tests.examples import part
@@ -175,3 +177,13 @@ def test_folding():
 def test_what_is_piped_is_not_folded():
     ran = shell("play", "SearchQA", input="/quit\n")
     assert max(map(len, ran.stdout.splitlines())) > 110 and ran.returncode == 0
+
+
+def test_the_end_of_a_solved_telecom_episode_names_the_terms_that_do_not_apply(capsys):
+    env = gym.make("agent_envs/Tau2Telecom-v0")
+    env.reset(seed=0)
+    for action in agent_envs.solve(env):
+        env.step(action)
+    _tell_end(env.unwrapped, "solved")
+    ends = dict(re.findall(r"^reward, (\w+) +(\S+)$", capsys.readouterr().out, re.M))
+    assert ends == dict.fromkeys(ends, "-") | {"env_assertion": "1"} and {"db", "all_or_nothing"} < ends.keys()

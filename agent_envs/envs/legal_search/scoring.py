@@ -7,11 +7,10 @@ read it there, and read what was found from the typed results of searches and re
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
-from agent_envs.core.episode import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Share, terms_from
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.legal_search.outcomes import Ended, Evidence, ended_of, scenario_of
 from agent_envs.envs.legal_search.tasks import LegalScenario
@@ -105,19 +104,18 @@ def _spec(
     bounds: Mapping[str, tuple[float, float, str]],
     episode: tuple[float, float],
 ) -> RewardSpec:
-    """Return a reward with a term for each bound, read from `values` (0.0 if absent), computed once for each trajectory."""
+    """Return a reward with a term for each bound, read from `values`, computed once for each trajectory."""
     latest: tuple[Trajectory | None, dict[str, float]] = (None, {})  # all terms of a turn come from one reckoning
 
-    def value(trajectory: Trajectory, key: str) -> float:
-        """Return one term of a trajectory's newest turn, 0.0 where it has none; the values are computed once."""
+    def current(trajectory: Trajectory) -> dict[str, float]:
+        """Return the terms of a trajectory's newest turn, computed once."""
         nonlocal latest
         cached = latest  # taken once: threads that share the spec may replace it
         if cached[0] is not trajectory:
             cached = latest = (trajectory, values(trajectory))
-        return cached[1].get(key, 0.0)
+        return cached[1]
 
-    terms = tuple(Term(key, low, high, doc, partial(value, key=key)) for key, (low, high, doc) in bounds.items())
-    return RewardSpec(name, terms, episode)
+    return RewardSpec(name, terms_from(current, bounds), episode)
 
 
 def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[str, float]) -> dict[str, float]:
@@ -130,7 +128,8 @@ def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[st
     floor, width, inner = SEGMENTS["abstained_rightly" if rightly else ended.outcome]
     shares = _shares(trajectory, ended, scenario, limits)
     terms = {name: weights[name] * shares[name] for name in inner}
-    return {"band": floor, **terms, "kept_in_band": min(0.0, width - math.fsum(terms.values()))}
+    beyond = min(0.0, width - math.fsum(terms.values()))
+    return {"band": floor, **terms, **({"kept_in_band": beyond} if beyond else {})}
 
 
 def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: EpisodeLimits) -> dict[str, float]:
@@ -185,24 +184,24 @@ def _art_e(trajectory: Trajectory, limits: EpisodeLimits) -> dict[str, float]:
     return {"outcome": floor, "progress": 0.1 * sum(signs)}
 
 
-def metrics(trajectory: Trajectory) -> dict[str, float]:
+def metrics(trajectory: Trajectory) -> dict[str, float | None]:
     """Return the metrics beside success: the outcome, sections cited, hit and read, and whether judge and metric agree."""
     return dict(_metrics(trajectory))
 
 
-def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
-    """Yield metrics: 1 for the outcome, else 0; gold found (if any), searches, reads, and the judge's agreement (if judged)."""
+def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float | None]]:
+    """Yield metrics: shares of outcomes, of gold found (None without), searches, reads, and judge's agreement (if judged)."""
     ended, evidence = ended_of(trajectory), Evidence.of(trajectory)
     for name in ("abstained", "wrong", "out_of_turns", "format_error"):
-        yield name, float(ended.outcome == name)
-    yield "cited", float(ended.outcome == "cited")
+        yield name, Share(ended.outcome == name)
+    yield "cited", Share(ended.outcome == "cited")
     gold = scenario_of(trajectory.task).gold_sections
-    if gold:
-        yield "found", sum(name in evidence.hit_ids | evidence.read for name in gold) / len(gold)
+    sections = evidence.hit_ids | evidence.read
+    yield "found", Share(sum(name in sections for name in gold) / len(gold)) if gold else None
     yield "searches", float(evidence.searches)
     yield "reads", float(evidence.reads)
     if ended.judge:
-        yield "judge_agrees", float((ended.judge == "1") == ended.metric)
+        yield "judge_agrees", Share((ended.judge == "1") == ended.metric)
 
 
 def labels(task: Task) -> dict[str, str]:

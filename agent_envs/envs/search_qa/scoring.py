@@ -13,7 +13,7 @@ from functools import partial
 from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Answer
-from agent_envs.core.episode import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Share, Term
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.grading.text_answers import contains_answer_characters, exact_match, says_unknown, token_f1
 
@@ -37,11 +37,11 @@ def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -
     if retrieval_score and name != "em_format":
         raise UsageError(f"SearchQA: retrieval_score={retrieval_score!r} has no meaning with reward={name!r}")
     exact = partial(_exact_score, equal=equal)
-    term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", exact)
+    term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", exact, _ended)
     if name in ("em", "exact"):
         return RewardSpec(name, (term,), (0.0, 1.0))
     if name == "f1":
-        term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1)
+        term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1, _ended)
         return RewardSpec("f1", (term,), (0.0, 1.0))
     number("SearchQA", "retrieval_score", retrieval_score, 0, 1 - STRUCTURE_SCORE)
     terms = [
@@ -52,14 +52,16 @@ def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -
             STRUCTURE_SCORE,
             "-0.2 correct but broken; 0.2 wrong but sound; 0.1 both",
             partial(_format, exact=exact),
+            lambda trajectory: _answer(trajectory) is not None,
         ),
     ]
     if retrieval_score:
+        may_pay = partial(_wrong_in_form, exact=exact)
         terms.append(
             Term(
                 "retrieval_score", 0.0, retrieval_score,
                 "released rule: wrong, sound, and a gold answer stands in a passage that was retrieved",
-                lambda trajectory: retrieval_score * _has_retrieved(trajectory, exact),
+                lambda trajectory: retrieval_score * (may_pay(trajectory) and _has_retrieved(trajectory)), may_pay,
             )
         )  # fmt: skip
     return RewardSpec("em_format", tuple(terms), (0.0, 1.0))
@@ -87,11 +89,16 @@ def _sound_turn(text: str, kind: str) -> bool:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return "abstained" and "wrong" (an answer, no abstention, no success) as 1.0 or 0.0; without an answer both are 0.0."""
+    """Return the shares "abstained" and "wrong" (an answer, no abstention, no success); without an answer both are 0."""
     answer = _answer(trajectory)
     abstained = answer is not None and says_unknown(answer)
     wrong = answer is not None and not abstained and not trajectory.success
-    return {"abstained": float(abstained), "wrong": float(wrong)}
+    return {"abstained": Share(abstained), "wrong": Share(wrong)}
+
+
+def _ended(trajectory: Trajectory) -> bool:
+    """Return whether the newest turn ended the episode, by an answer or a limit."""
+    return trajectory.last.terminated or trajectory.last.truncated
 
 
 def _answer(trajectory: Trajectory) -> str | None:
@@ -128,9 +135,12 @@ def _format(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> flo
     return STRUCTURE_SCORE if sound else FINAL_SCORE
 
 
-def _has_retrieved(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> bool:
-    """Return whether a wrong answer in a sound format had a gold one, as characters, in its search results; else False."""
-    if _answer(trajectory) is None or exact(trajectory) or not sound_format(trajectory):
-        return False
+def _wrong_in_form(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> bool:
+    """Return whether an episode ended in a wrong answer in a sound format."""
+    return _answer(trajectory) is not None and not exact(trajectory) and sound_format(trajectory)
+
+
+def _has_retrieved(trajectory: Trajectory) -> bool:
+    """Return whether a gold answer stands, as characters, in a search result."""
     results = (result for turn in trajectory.turns for result in turn.results if not result.error)
     return any(contains_answer_characters(result.content, _gold(trajectory)) for result in results)

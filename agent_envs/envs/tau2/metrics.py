@@ -7,6 +7,7 @@ episodes that were played, and success apart on the tasks that doing nothing pas
 from collections.abc import Callable
 
 from agent_envs.core.env import TurnEnv
+from agent_envs.core.episode import Share
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.tau2 import scoring
 from agent_envs.envs.tau2.dialogue import Line
@@ -46,10 +47,10 @@ def labels(task: Task) -> dict[str, str]:
     return values
 
 
-def metrics(trajectory: Trajectory) -> dict[str, float]:
+def metrics(trajectory: Trajectory) -> dict[str, float | None]:
     """Return the score's components and, where known, `null_policy`: the score of doing nothing on the same task."""
     floor = None if trajectory.task is None else null_policy(trajectory.task)
-    return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": floor})
+    return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": Share(floor)})
 
 
 def out_of_reach(env: TurnEnv, split: str) -> dict[str, str]:

@@ -6,12 +6,11 @@ nothing else.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolResult
-from agent_envs.core.episode import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Share, Term, terms_from
 from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.envs.tau2.dialogue import STOPS, Dialogue
 from agent_envs.envs.tau2.evaluation import NL_ASSERTION, Evaluation, evaluate
@@ -44,7 +43,7 @@ def state_changes(domain: Domain, task: Tau2Task) -> tuple[Difference, ...]:
 
 
 REWARDS = ("official", "without_nl", "dense")
-_NAME, _PROGRESS = "evaluation", "progress"
+_NAME, _PROGRESS, _BACK = "evaluation", "progress", "all_or_nothing"
 _DOCS = {
     "DB": "both databases are as the expected actions leave them",
     "ENV_ASSERTION": "all assertions hold in the world at the end",
@@ -113,9 +112,10 @@ def make_reward(name: str) -> RewardSpec:
     if name == "dense":
         doc = "what this turn changed in the fraction of the task's state changes that stand"
         return RewardSpec(name, (Term("progress", -1.0, 1.0, doc, _gain),), (0.0, 1.0))
-    terms = [Term(one.lower(), 0.0, 1.0, f"share of the basis: {_DOCS[one]}", _share(name, one)) for one in COMPONENTS]
+    bounds = {one.lower(): (0.0, 1.0, f"share of the basis: {_DOCS[one]}") for one in COMPONENTS}
     doc = "takes the shares back unless all that counts holds and one side ended the conversation"
-    return RewardSpec(name, (*terms, Term("all_or_nothing", -1.0, 0.0, doc, _correction(name))), (0.0, 1.0))
+    bounds[_BACK] = (-1.0, 0.0, doc)
+    return RewardSpec(name, terms_from(partial(_terms, reward=name), bounds), (0.0, 1.0))
 
 
 def _gain(trajectory: Trajectory) -> float:
@@ -123,49 +123,32 @@ def _gain(trajectory: Trajectory) -> float:
     return float(_typed_result(trajectory.last, _PROGRESS).get("gained", "0"))
 
 
-def _share(reward: str, component: str) -> Any:
-    """Return a function that gives a component's share of a reward; 0.0 for a turn that has no score."""
+def _terms(trajectory: Trajectory, reward: str) -> dict[str, float]:
+    """Return the terms that apply: a scored turn's shares, 1 over the counting components or 0, and what is taken back.
 
-    def value(trajectory: Trajectory) -> float:
-        """Return this component's share of the score; 0 for a turn without a score."""
-        score = score_of(trajectory.last)
-        return _shares(score, reward).get(component, 0.0) if score else 0.0
-
-    return value
-
-
-def _correction(reward: str) -> Any:
-    """Return a function that gives the reward less the sum of its shares, at most 0; 0.0 for a turn without a score."""
-
-    def value(trajectory: Trajectory) -> float:
-        """Return the reward less the sum of its shares, at most 0; 0 for a turn that has no score."""
-        score = score_of(trajectory.last)
-        if not score:
-            return 0.0
-        total = 0.0
-        for share in _in_order(_shares(score, reward)):  # summed as RewardSpec sums, so that nothing is left over
-            total += share
-        return min(0.0, float(score.get(reward, "0")) - total)
-
-    return value
-
-
-def _in_order(shares: dict[str, float]) -> list[float]:
-    """Return the shares of all components in their fixed order, 0 for one that does not count."""
-    return [shares.get(component, 0.0) for component in COMPONENTS]
-
-
-def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
-    """Return each counting component's share: 1 over their number if it holds, else 0; judged ones only in `official`."""
-    basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != NL_ASSERTION)]
-    return {name: float(score[f"{name}*"] == "1") / len(basis) for name in basis}
-
-
-def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return each component that is 0 or 1, `without_nl`, MARK, and USER_METRICS; {} for an unscored turn."""
+    What a judge decides counts in `official` alone.
+    """
     score = score_of(trajectory.last)
-    values = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
-    if values.pop("scripted_on_official", 0):
-        values[MARK] = 1.0
+    basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != NL_ASSERTION)]
+    terms = {name.lower(): float(score[f"{name}*"] == "1") / len(basis) for name in basis}
+    total = 0.0
+    for share in terms.values():  # summed as RewardSpec sums, so that nothing is left over
+        total += share
+    back = min(0.0, float(score.get(reward) == "1") - total)
+    return {**terms, _BACK: back} if back else terms
+
+
+def metrics(trajectory: Trajectory) -> dict[str, float | None]:
+    """Return each component that counts, None for others, `without_nl`, MARK, and USER_METRICS; {} for an unscored turn."""
+    score = score_of(trajectory.last)
+    if not score:
+        return {}
+    values = {name.lower(): _verdict(score.get(f"{name}*", "?")) for name in COMPONENTS}
+    mark = {MARK: Share(1)} if "scripted_on_official" in score else {}
     user = {name: float(score[name]) for name in USER_METRICS if name in score}
-    return {name: value for name, value in values.items() if name not in ("official", *user)} | user
+    return {"without_nl": _verdict(score["without_nl"]), **values, **mark, **user}
+
+
+def _verdict(text: str) -> Share | None:
+    """Return a component as a share, None for a question mark."""
+    return None if text == "?" else Share(text == "1")

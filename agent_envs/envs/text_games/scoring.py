@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from agent_envs.base.messages import ToolResult
-from agent_envs.core.episode import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Share, Term
 from agent_envs.core.trajectory import Trajectory, Turn
 
 MOVE = "move"  # the name of the typed result that every turn of a game carries
@@ -39,14 +40,14 @@ def metrics_of(trajectory: Trajectory) -> dict[str, float]:
     """Return the share of valid turns, the newest turn's progression and the sum of native rewards; needs a turn at least."""
     facts = [facts_of(turn) for turn in trajectory.turns]
     return {
-        "valid_actions": sum(not fact.invalid for fact in facts) / len(facts),
-        "progression": facts[-1].progress,
+        "valid_actions": Share(sum(not fact.invalid for fact in facts) / len(facts)),
+        "progression": Share(facts[-1].progress),
         "native_return": round(sum(fact.reward for fact in facts), 9),
     }
 
 
-def _value_of_turn(value: Callable[[TurnFacts], float]) -> Callable[[Trajectory], float]:
-    """Return the value of a term by the facts of the newest turn."""
+def _value_of_turn(value: Callable[[TurnFacts], Any]) -> Callable[[Trajectory], Any]:
+    """Return a term's value, or whether it applies, by the facts of the newest turn."""
     return lambda trajectory: value(facts_of(trajectory.last))
 
 
@@ -64,14 +65,12 @@ def reward_of(
     won = Term("success", 0.0, 1.0, "1 when the goal is reached", _value_of_turn(lambda facts: float(facts.won)))
     doc = f"-{PENALTY} for a turn without a valid action"
     penalty = Term("invalid", -PENALTY, 0.0, doc, _value_of_turn(lambda facts: -PENALTY if facts.invalid else 0.0))
-    worst = -PENALTY * max_turns
     if name == "native":
         paid = Term("native", *native, "the game's own reward", _value_of_turn(lambda facts: facts.reward))
         return RewardSpec(name, (paid,), native_episode)
-    if name == "format_penalty":
-        return RewardSpec(name, (won, penalty), (worst, 1.0))
+    if name == "binary":
+        return RewardSpec(name, (won,), (0.0, 1.0))
     if name == "format_penalty_released":
-        valid_win = _value_of_turn(lambda facts: float(facts.won and not facts.invalid))
-        spoiled = Term("success", 0.0, 1.0, "1 when a valid turn reaches the goal", valid_win)
-        return RewardSpec(name, (spoiled, penalty), (worst, 1.0))
-    return RewardSpec(name, (won,), (0.0, 1.0))
+        valid, doc = _value_of_turn(lambda facts: not facts.invalid), "1 when a valid turn reaches the goal"
+        won = Term("success", 0.0, 1.0, doc, _value_of_turn(lambda facts: facts.won and not facts.invalid), valid)
+    return RewardSpec(name, (won, penalty), (-PENALTY * max_turns, 1.0))

@@ -19,7 +19,7 @@ from agent_envs.grading.math import math_equal
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.sandbox import Limits, SandboxSpec, open_sandbox
 
-EQUALITIES = ("exact", "math_verify")
+EQUALITIES = ("exact", "math_verify", "either")
 PACKAGE, VERSION = "math-verify", "0.9.0"  # what it takes for equal is part of an environment's version
 LONGEST = 2_000  # characters of a text that math-verify reads
 AT_ONCE = 16  # golds that one session compares
@@ -50,9 +50,10 @@ Equality = Callable[[str, Sequence[str]], bool]  # whether an answer is one of t
 
 
 def make_equality(name: str, *, recording: Recording | None = None) -> Equality:
-    """Return a way to compare answers: `exact`, or `math_verify`, its verdicts recorded or replayed; UsageError for others.
+    """Return a way to compare answers: `exact`, `math_verify`, its verdicts recorded or replayed, `either`; else UsageError.
 
-    A replay of `math_verify` needs neither the package nor bubblewrap.
+    `either` asks math-verify what is not exactly equal. It needs the package, too: a score must not depend on what is
+    installed. A replay needs neither the package nor bubblewrap.
 
     Raises:
         UsageError: no such way, math-verify in another version, or the sandbox cannot run on this machine.
@@ -60,7 +61,7 @@ def make_equality(name: str, *, recording: Recording | None = None) -> Equality:
     """
     if name not in EQUALITIES:
         raise UsageError(f"equality {name!r}: there are {', '.join(EQUALITIES)}")
-    return exactly_equal if name == "exact" else MathVerifyEquality(recording)
+    return exactly_equal if name == "exact" else MathVerifyEquality(recording, either=name == "either")
 
 
 def exactly_equal(answer: str, golds: Sequence[str]) -> bool:
@@ -75,10 +76,11 @@ def _words(text: str) -> str:
 
 
 class MathVerifyEquality:
-    """Equal as math-verify finds it (huggingface/Math-Verify), inside the sandbox `bwrap`."""
+    """Equal as math-verify finds it (huggingface/Math-Verify), inside the sandbox `bwrap`; with `either` also as we do."""
 
-    def __init__(self, recording: Recording | None = None) -> None:
+    def __init__(self, recording: Recording | None = None, either: bool = False) -> None:
         """Find out at once whether it can run, unless it is replayed."""
+        self._either = either
         if recording is None or recording.mode == "record":
             _check_package()
             open_sandbox(SPEC).close()
@@ -89,6 +91,8 @@ class MathVerifyEquality:
 
         Raises EnvFault: the sandbox failed, or a recording does not hold this comparison.
         """
+        if self._either and exactly_equal(answer, golds):
+            return True
         short = [gold for gold in golds if len(gold) <= LONGEST] if len(answer) <= LONGEST else []
         return any(self._ask(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))
 

@@ -10,11 +10,12 @@ also for mathematics; the bonus asks whether `</search>` and `</python>` stand i
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.messages import ToolResult
 from agent_envs.base.protocol import Answer, Call
-from agent_envs.core.episode import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Share, Term, terms_from
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, TOOLS
 from agent_envs.grading.math import boxed
@@ -91,33 +92,27 @@ def make_reward(name: str) -> RewardSpec:
         released = name != "hierarchical"
         measure = "word overlap of the box with a gold answer" if released else "1 for a right answer"
         both = "`</search>` and `</python>` were written" if released else "a search and a program were carried out"
-        terms = (
-            Term("format", -1.0, 0.0, "-1 for a broken format, or no answer", lambda t: _layers(t, released)[0]),
-            Term("accuracy", 0.0, 1.0, f"in a sound format: {measure}", lambda t: _layers(t, released)[1]),
-            Term(
-                "both_tools",
-                0.0,
-                BOTH_TOOLS,
-                f"0.1 where that is above 0 and {both}",
-                lambda t: _layers(t, released)[2],
-            ),
-        )
-        return RewardSpec(name, terms, (-1.0, 1.0 + BOTH_TOOLS))
+        bounds = {
+            "format": (-1.0, 0.0, "-1 for a broken format, or no answer"),
+            "accuracy": (0.0, 1.0, f"in a sound format: {measure}"),
+            "both_tools": (0.0, BOTH_TOOLS, f"0.1 where that is above 0 and {both}"),
+        }
+        return RewardSpec(name, terms_from(partial(_layers, released=released), bounds), (-1.0, 1.0 + BOTH_TOOLS))
     simple = {
         "accuracy": ("1 for a right answer", _right),
         "em": ("1 if the answer equals a gold answer after normalisation", _exact_score),
         "f1": ("best F1 of the answer's words against a gold answer", _overlap),
     }
     doc, value = simple[choice("ToolReasoning", "reward", name, REWARDS)]
-    return RewardSpec(name, (Term(name, 0.0, 1.0, doc, value),), (0.0, 1.0))
+    return RewardSpec(name, (Term(name, 0.0, 1.0, doc, value, lambda run: bool(outcome_of(run))),), (0.0, 1.0))
 
 
-def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float]:
-    """Return (format, accuracy, bonus) of an ended episode, by Equation 8 or `released`; zeros while it lasts."""
+def _layers(trajectory: Trajectory, released: bool) -> dict[str, float]:
+    """Return the terms that apply once an episode ended, by Equation 8 or `released`: each asks for the one before it."""
     if not outcome_of(trajectory):
-        return 0.0, 0.0, 0.0
+        return {}
     if not (_released_format(trajectory) if released else sound_format(trajectory)):
-        return -1.0, 0.0, 0.0
+        return {"format": -1.0}
     if released:
         text = _policy_text(trajectory)
         parsed, both = trajectory.last.parsed, "</search>" in text and "</python>" in text
@@ -125,7 +120,8 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
         accuracy = 0.0 if inside is None else token_f1(_within_length(inside), _gold(trajectory))
     else:
         accuracy, both = _right(trajectory), bool(used(trajectory, SEARCH) and used(trajectory, PYTHON))
-    return 0.0, accuracy, BOTH_TOOLS if accuracy > 0 and both else 0.0
+    bonus = {"both_tools": BOTH_TOOLS * both} if accuracy > 0 else {}
+    return {"format": 0.0, "accuracy": accuracy, **bonus}
 
 
 def _released_format(trajectory: Trajectory) -> bool:
@@ -181,11 +177,11 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
     counts = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}
     programs = [result for turn in trajectory.turns for result in turn.results if result.name == PYTHON and result.ids]
     return {
-        "abstained": float(abstained),
-        "wrong": float(outcome == "wrong" and not abstained),
-        "out_of_turns": float(outcome in ("", "out of turns")),
-        "sound_format": float(sound_format(trajectory)),
-        "both_tools": float(bool(counts[f"{SEARCH}_calls"]) and bool(programs)),
+        "abstained": Share(abstained),
+        "wrong": Share(outcome == "wrong" and not abstained),
+        "out_of_turns": Share(outcome in ("", "out of turns")),
+        "sound_format": Share(sound_format(trajectory)),
+        "both_tools": Share(bool(counts[f"{SEARCH}_calls"]) and bool(programs)),
         "failed_programs": float(sum(result.ids[0] != "ok" for result in programs)),
         **counts,
     }

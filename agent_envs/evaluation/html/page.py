@@ -78,7 +78,8 @@ class Transcript:
 
     `outcome` is its badge; without one it says success or failure, as the environment did. With `conversation` all sides of its
     conversation are shown, else what the policy saw and did, with `pictures` beside it: the SVG texts of the state after
-    the reset and after each turn, "" for none. `names` are those of expanded actions.
+    the reset and after each turn, "" for none. `names` are those of expanded actions. `terms` are each turn's, None for what
+    does not apply; without them all stand as they were recorded.
     """
 
     anchor: str
@@ -90,6 +91,7 @@ class Transcript:
     conversation: ConversationView | None = None
     pictures: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    terms: tuple[dict[str, float | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, ReplayMismatch
 from agent_envs.core.conversation_view import ConversationView, ViewEntry
@@ -36,6 +39,7 @@ class ReplayedEpisode:
     pictures: tuple[str, ...] = ()
     note: str = ""
     names: tuple[str, ...] = ()
+    terms: tuple[dict[str, float | None], ...] = ()  # of each turn, None for one that does not apply; () if not known
 
 
 class ReplayReader:
@@ -66,22 +70,28 @@ class ReplayReader:
         return self._tasks.get(name, self._digests[name]) if self._env is not None else None
 
     def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> ReplayedEpisode:
-        """Replay an episode and return its conversation and pictures, if it has any; `note` says why some are missing.
+        """Replay an episode and return conversation, pictures and terms, if it has any; `note` says why some are missing.
 
         Args:
             entry: the episode's.
             trajectory: as it was recorded.
             pictured: whether pictures are wanted.
         """
-        self._open_entry(entry)
+        task = self.task(entry, trajectory.header.task_id)
         if self._env is None or not trajectory.turns:
             return ReplayedEpisode()
-        view_of, has_pictures = companion(self._env, "conversation_view"), draws(self._env)
-        names = tuple(action.name for action in getattr(core_of(self._env), "expanded_actions", ()))
+        spec, whole = core_of(self._env).reward_spec, replace(trajectory, task=task)
+        terms = () if task is None else tuple(spec.terms_by_turn(whole))
+        return replace(self._replayed(self._env, trajectory, pictured), terms=terms)
+
+    def _replayed(self, stack: gym.Env[Any, Any], trajectory: Trajectory, pictured: bool) -> ReplayedEpisode:
+        """Replay an episode in its environment, and return all but its terms."""
+        view_of, has_pictures = companion(stack, "conversation_view"), draws(stack)
+        names = tuple(action.name for action in getattr(core_of(stack), "expanded_actions", ()))
         note = FULL if has_pictures and not pictured else ""
         if view_of is None and (note or not has_pictures):
             return ReplayedEpisode(note=note, names=names)
-        env = Painter(self._env, len(trajectory.turns)) if has_pictures and pictured else self._env
+        env = Painter(stack, len(trajectory.turns)) if has_pictures and pictured else stack
         try:
             replay(env, trajectory)
             conversation = _with_feedback(view_of(env), trajectory) if view_of is not None else None

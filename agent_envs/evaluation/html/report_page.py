@@ -39,14 +39,12 @@ def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[
         for contrast in contrasts
     )  # fmt: skip
     heads: tuple[Any, ...] = ("entry", "first", "success", "second", "success", "points", forest.head, "p", "after Holm",
-                              "detectable", "")  # fmt: skip
+                              "detectable, points", "")  # fmt: skip
     tests = [f"{contrast.paired.method}; n={contrast.rates[0].basis} of each" for contrast in contrasts]
     if len(set(tests)) > 1:  # other tasks, and so other tests, by entry
         heads, rows = (*heads, "test"), tuple((*row, test) for row, test in zip(rows, tests, strict=True))
     method = DETECTABLE if len(set(tests)) > 1 else f"{tests[0]}. {DETECTABLE}"
-    metrics = tuple(
-        (contrast.entry, name, metric.text()) for contrast in contrasts for name, metric in contrast.metrics.items()
-    )
+    metrics = tuple((contrast.entry, *pair) for contrast in contrasts for pair in contrast.metric_texts())
     tables = (Table("Paired differences", heads, rows, method), Table("Metrics", ("entry", "metric", ""), metrics))
     first, second = contrasts[0].first, contrasts[0].second
     title = f"{second} minus {first}" if second == contrasts[-1].second else f"{len(contrasts)} settings beside {first}"

@@ -194,7 +194,7 @@ def _transcript(
         meta.append(("gold answers", "; ".join(gold)))
     note = "\n".join(filter(None, (*lines, view.note)))
     return Transcript(row.anchor, title, tuple(meta), result.trajectory, note, badge(numbers),
-                      view.conversation, view.pictures, view.names)  # fmt: skip
+                      view.conversation, view.pictures, view.names, view.terms)  # fmt: skip
 
 
 def _write_transcripts(
@@ -209,12 +209,8 @@ def _write_transcripts(
         """Write the batch as a page with links to its neighbours, and empty the batch."""
         nonlocal number, before, size
         span = f"Transcripts {before + 1:,} to {before + len(batch):,} of {total:,}."
-        page = Page(
-            f"{title_of(run)}, page {number}",
-            f"{span} {ORDER}",
-            transcripts=tuple(batch),
-            links=_page_links(number, last),
-        )
+        title, links = f"{title_of(run)}, page {number}", _page_links(number, last)
+        page = Page(title, f"{span} {ORDER}", transcripts=tuple(batch), links=links)
         site.write(f"pages/{number:04}.html", page)
         number, before, size = number + 1, before + len(batch), 0
         batch.clear()
@@ -356,13 +352,8 @@ def _episode(row: ViewRow, several: bool, columns: Sequence[int]) -> tuple[str |
     """Build the table cells of an episode; the link is on the trial if there are several, else on the task."""
     numbers = row.numbers
     name = (numbers.task, Cell(f"trial {numbers.trial + 1}", row.href)) if several else (Cell(numbers.task, row.href),)
-    counts = (
-        f"{numbers.total_reward:.4g}".replace("-", "−"),
-        str(numbers.turns),
-        str(numbers.valid),
-        str(numbers.calls),
-    )
-    return (*name, *(row.texts[n] for n in columns), badge(numbers), *counts)
+    reward, counts = f"{numbers.total_reward:.4g}".replace("-", "−"), (numbers.turns, numbers.valid, numbers.calls)
+    return (*name, *(row.texts[n] for n in columns), badge(numbers), reward, *map(str, counts))
 
 
 def _plan_table(suite: Suite) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.runs.summary import figure, interval_or_none, metric_names, rate_of
+from agent_envs.evaluation.runs.summary import figure, interval_or_none, is_share, metric_names, rate_of, values_of
 from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.suite import Entry, describe_changes
@@ -27,17 +27,20 @@ class MetricContrast:
     difference: float
     interval: tuple[float | None, float | None]
     tasks: int
+    share: bool
 
     def text(self) -> str:
         """Return the comparison in words: both means, their difference with its interval, and the number of tasks."""
-        low, high = self.interval
-        bounds = "" if low is None else f" [{figure(low, '+')}, {figure(high, '+')}]"
-        difference = f"second minus first {figure(self.difference, '+')}{bounds}"
-        return f"{figure(self.means[0])} and {figure(self.means[1])}; {difference} (n={self.tasks} tasks)"
+        means, (low, high) = [figure(mean, share=self.share) for mean in self.means], self.interval
+        change, *bounds = (figure(value, "+", self.share) for value in (self.difference, low, high))
+        between = "" if low is None else f" [{', '.join(bounds)}]"
+        difference = f"second minus first {change}{' points' if self.share else ''}{between}"
+        return f"{' and '.join(means)}; {difference} (n={self.tasks} tasks)"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        head = {"first": self.means[0], "second": self.means[1], "difference": self.difference}
+        """Return plain data; shares are numbers from 0 to 1, and so is their difference."""
+        unit, (first, second) = "share" if self.share else "number", self.means
+        head = {"unit": unit, "first": first, "second": second, "difference": self.difference}
         return {**head, "interval": list(self.interval), "tasks": self.tasks}
 
 
@@ -45,7 +48,7 @@ class MetricContrast:
 class Contrast:
     """One comparison: the second minus the first. `adjusted` is the p value after Holm's correction over all shown.
 
-    `metrics` are those that both sides have, over the same tasks.
+    `metrics` are those that both sides have, over the same tasks; None for one that applies to no task of both.
     """
 
     entry: str
@@ -54,7 +57,11 @@ class Contrast:
     rates: tuple[Rate, Rate]
     paired: Paired
     adjusted: float
-    metrics: dict[str, MetricContrast] = field(default_factory=dict)
+    metrics: dict[str, MetricContrast | None] = field(default_factory=dict)
+
+    def metric_texts(self) -> list[tuple[str, str]]:
+        """Return each metric's name, and the comparison in words; "-" where it does not apply."""
+        return [(name, "-" if metric is None else metric.text()) for name, metric in self.metrics.items()]
 
     def verdict(self, first: str = "", second: str = "") -> str:
         """Return "not distinguishable" from an adjusted p of 0.05 on, else which is better, by its name or the given one."""
@@ -70,7 +77,7 @@ class Contrast:
         )
         row = {"entry": self.entry, "first": first, "second": second, **asdict(self.paired)}
         row |= {"adjusted_p": self.adjusted, "verdict": self.verdict()}
-        metrics = {name: item.to_json() for name, item in self.metrics.items()}
+        metrics = {name: item and item.to_json() for name, item in self.metrics.items()}
         return {**row, "metrics": metrics} if metrics else row
 
 
@@ -132,31 +139,31 @@ def _contrast(
     clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
     paired = compare_paired(_by_task(both[0]), _by_task(both[1]), clusters)
     shared = [name for name in metric_names(both[0]) if name in metric_names(both[1])]
-    drafts = {name: _metric(_means(name, both[0]), _means(name, both[1]), clusters) for name in shared}
-    metrics = {name: draft for name, draft in drafts.items() if draft is not None}
+    metrics = {name: _metric(name, both, clusters) for name in shared}
     return Contrast(entry.label, *names, (rate_of(both[0]), rate_of(both[1])), paired, paired.p_value, metrics)
 
 
-def _metric(
-    first: Mapping[str, float], second: Mapping[str, float], clusters: Mapping[str, str]
-) -> MetricContrast | None:
+def _metric(name: str, sides: list[list[EpisodeNumbers]], clusters: Mapping[str, str]) -> MetricContrast | None:
     """Compare a metric's task means of two agents on their common tasks, or return None if there are none."""
+    first, second = (_means(name, side) for side in sides)
     tasks = [task for task in first if task in second]
     if not tasks:
         return None
     means = (fmean(first[task] for task in tasks), fmean(second[task] for task in tasks))
     differences = [second[task] - first[task] for task in tasks]
     interval = interval_or_none(differences, [clusters[task] for task in tasks])
-    return MetricContrast(means, fmean(differences), interval, len(tasks))
+    share = is_share(name, [*sides[0], *sides[1]])
+    return MetricContrast(means, fmean(differences), interval, len(tasks), share)
 
 
 def _means(name: str, side: Sequence[EpisodeNumbers]) -> dict[str, float]:
-    """Return the mean over trials of each task whose every episode has a metric."""
-    lacking = {row.task for row in side if name not in row.metrics}
+    """Return the mean over trials of each task to whose every episode a metric applies."""
     table: dict[str, list[float]] = {}
+    for row, value in zip(*values_of(name, side), strict=True):
+        table.setdefault(row.task, []).append(value)
     for row in side:
-        if row.task not in lacking:
-            table.setdefault(row.task, []).append(row.metrics[name])
+        if row.metrics.get(name) is None:
+            table.pop(row.task, None)
     return {task: fmean(values) for task, values in table.items()}
 
 

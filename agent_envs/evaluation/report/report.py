@@ -227,9 +227,9 @@ def _metrics(summaries: Sequence[Summary]) -> Table:
     """Tabulate each metric's mean over all episodes that ended, and its mean and percentiles over the solved."""
     rows = [
         (
-            summary.entry, name, _mean(metric.overall), str(metric.overall.episodes),
-            _mean(metric.solved), str(metric.solved.episodes),
-            *map(figure, (metric.solved.p10, metric.solved.median, metric.solved.p90)),
+            summary.entry, name, _mean(metric.overall, metric.share), str(metric.overall.episodes),
+            _mean(metric.solved, metric.share), str(metric.solved.episodes),
+            *(figure(at, share=metric.share) for at in (metric.solved.p10, metric.solved.median, metric.solved.p90)),
         )
         for summary in summaries
         for name, metric in summary.metrics.items()
@@ -241,25 +241,28 @@ def _metrics(summaries: Sequence[Summary]) -> Table:
 
 def _metrics_by(summaries: Sequence[Summary], label: str) -> Table:
     """Tabulate the means of metrics by the values of a task label."""
-    strata = [(summary.entry, row) for summary in summaries for row in summary.strata.get(label, ()) if row.metrics]
+    strata = [(summary, row) for summary in summaries for row in summary.strata.get(label, ()) if row.metrics]
     names = list(dict.fromkeys(name for _, row in strata for name in row.metrics))
     rows = [
-        (entry, row.value, str(row.ended), *(figure(row.metrics.get(name)) for name in names)) for entry, row in strata
-    ]
+        (summary.entry, row.value, str(row.ended),
+         *(figure(row.metrics.get(name), share=name in row.metrics and summary.metrics[name].share) for name in names))
+        for summary, row in strata
+    ]  # fmt: skip
     return Table(
         f"Metrics by {label}, means over the episodes that ended", ("entry", label, "ended", *names), tuple(rows)
     )
 
 
-def _mean(spread: Spread) -> str:
+def _mean(spread: Spread, share: bool) -> str:
     """Return a mean with its interval in brackets, where it has one."""
-    low, high = spread.interval
-    return figure(spread.mean) + ("" if low is None else f" [{figure(low)}, {figure(high)}]")
+    mean, low, high = (figure(value, share=share) for value in (spread.mean, *spread.interval))
+    return mean if spread.interval[0] is None else f"{mean} [{low}, {high}]"
 
 
 def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
     """Tabulate success, return, cost and smallest detectable difference by entry, with the suite's score and averages."""
-    heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD", "detectable")
+    heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD",
+             "detectable, points")  # fmt: skip
     rows: list[tuple[str | Rate, ...]] = []
     for summary in result.summaries:
         mine = [row for row in numbers if row.entry == summary.entry]

@@ -101,9 +101,9 @@ def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
 def _row(subject: str, series: str, entry: Entry, numbers: Sequence[EpisodeNumbers]) -> LimitRow:
     """Compute an entry's row at its turn limit; abstention is None where the episodes have no such metric."""
     names = metric_names(numbers)
-    abstained = [row.metrics.get("abstained", 0.0) for row in numbers]
+    abstained = [row.metrics.get("abstained") or 0.0 for row in numbers]
     wrong = [
-        row.metrics.get("wrong", 0.0) if "wrong" in names else float(row.outcome == "wrong answer") for row in numbers
+        row.metrics.get("wrong") or 0.0 if "wrong" in names else float(row.outcome == "wrong answer") for row in numbers
     ]
     complete = [row for row in numbers if row.complete]
     turns = [float(row.turns) for row in complete]

@@ -28,6 +28,7 @@ from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.base.serialization import sha256_file
 from agent_envs.base.type_checks import misfit
 from agent_envs.core.env import core_of
+from agent_envs.core.episode import Share
 from agent_envs.core.registry import companion_of, env_ids, full_id
 from agent_envs.core.trajectory import CONTEXT_FULL, Task, Trajectory, Turn
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
@@ -77,7 +78,8 @@ class EpisodeNumbers:
     attempts: int = 0  # how many attempts failed before this one
     fault: str = ""  # what failed
     labels: dict[str, str] = field(default_factory=dict)  # of its task, as the family names them
-    metrics: dict[str, float] = field(default_factory=dict)  # as the family counts them; none before its end
+    metrics: dict[str, float | None] = field(default_factory=dict)  # as the family counts them, None: does not apply
+    shares: list[str] = field(default_factory=list)  # the metrics that are printed in per cent
     replies: dict[str, int] = field(default_factory=dict)  # how the policy's ended, see `reply_counts`
 
     @property
@@ -103,6 +105,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
         valid=sum(map(valid_turn, turns)), calls=tool_calls(turns).total(), prose=sum(map(_prose, turns)),
         usage=result.usage, seconds=result.seconds, agent_seconds=result.agent_seconds, attempts=len(result.attempts),
         fault=result.fault, replies=replies, metrics=_reply_metrics(replies),
+        shares=["refused"],
     )  # fmt: skip
 
 
@@ -126,7 +129,7 @@ def reply_counts(turns: Sequence[Turn]) -> dict[str, int]:
     return counts
 
 
-def _reply_metrics(counts: Mapping[str, int]) -> dict[str, float]:
+def _reply_metrics(counts: Mapping[str, int]) -> dict[str, float | None]:
     """Return the metrics of replies: those that were cut, and whether the episode ended in a refusal; {} without reasons."""
     return {"cut_replies": float(counts["cut"]), "refused": float(counts.get("refused", 0))} if "cut" in counts else {}
 
@@ -246,7 +249,7 @@ class _EntryMeasures:
 
     def annotate(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
         """Add a task's labels and an ended episode's metrics to its numbers; without the task they stay as they are."""
-        labels, metrics = self._labels_by_task.get(numbers.task), dict[str, float]()
+        labels, values = self._labels_by_task.get(numbers.task), dict[str, Any]()
         record = trajectory if self._metrics and numbers.complete else None
         if labels is None or record is not None:
             task = (trajectory and trajectory.task) or self._task(numbers.task)
@@ -259,18 +262,15 @@ class _EntryMeasures:
                 # Ten thousand tasks have few different ones.
                 labels = self._labels_by_task[numbers.task] = self._equal.setdefault(tuple(fresh.items()), fresh)
             if record is not None:
-                metrics = self._metrics_of(replace(record, task=task), task)
-        return replace(numbers, labels=labels, metrics=numbers.metrics | metrics)
+                values = self._metrics_of(replace(record, task=task), task)
+        metrics = {name: None if value is None else float(value) for name, value in values.items()}
+        shares = [name for name, value in values.items() if isinstance(value, Share)]
+        return replace(numbers, labels=labels, metrics=numbers.metrics | metrics, shares=numbers.shares + shares)
 
-    def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
-        """Call the environment's metrics companion and return its numbers as floats; RuntimeError: one is not finite."""
-
-        def number(value: Any) -> bool:
-            """Return whether a value is a finite number."""
-            return isinstance(value, int | float) and math.isfinite(value)
-
-        values = self._call_companion("metrics", self._metrics, trajectory, task.id, number, "finite numbers")
-        return {name: float(value) for name, value in values.items()}
+    def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, Any]:
+        """Call the environment's metrics companion and return its numbers; RuntimeError: one is not finite."""
+        fits = lambda value: value is None or (isinstance(value, int | float) and math.isfinite(value))  # noqa: E731
+        return self._call_companion("metrics", self._metrics, trajectory, task.id, fits, "finite numbers")
 
     def _call_companion(
         self, kind: str, companion: Companion | None, subject: Any, task: str, fits: Callable[[Any], bool], what: str

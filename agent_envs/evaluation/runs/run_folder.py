@@ -238,13 +238,9 @@ def _with_earlier_parts(before: RunEpisode | None, result: EpisodeResult) -> Epi
     causes = (*old.attempts, old.fault) if old.status == "fault" else old.attempts
     # What feedback said is found again, and asked for once.
     usage = {name: count for name, count in old.usage.items() if not name.startswith(PREFIX)}
-    return replace(
-        result,
-        usage=known_counts(Counter(usage) + Counter(result.usage)),
-        attempts=(*causes, *result.attempts),
-        seconds=old.seconds + result.seconds,
-        agent_seconds=old.agent_seconds + result.agent_seconds,
-    )
+    seconds, agent_seconds = old.seconds + result.seconds, old.agent_seconds + result.agent_seconds
+    usage, attempts = known_counts(Counter(usage) + Counter(result.usage)), (*causes, *result.attempts)
+    return replace(result, usage=usage, attempts=attempts, seconds=seconds, agent_seconds=agent_seconds)
 
 
 def identity_of(suite: suites.Suite, settings: Settings) -> Identity:

@@ -44,7 +44,7 @@ class LabelRate:
     success: Rate  # over the planned episodes
     ended: int  # how many of them came to an end
     mean_return: float | None  # over those; None where there are none
-    metrics: dict[str, float]  # the mean of each, over those
+    metrics: dict[str, float | None]  # the mean of each, over those of them that it applies to
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; `success` is a number and `interval` its bounds."""
@@ -68,15 +68,17 @@ class Spread:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric over the episodes that came to an end, and over those of them that were solved."""
+    """A metric over the episodes that came to an end, and over those of them that were solved; `share`: print per cent."""
 
     overall: Spread
     solved: Spread
+    share: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return plain data; shares are numbers from 0 to 1."""
         rows = (("played", asdict(self.overall)), ("solved", asdict(self.solved)))
-        return {name: {**row, "interval": list(row["interval"])} for name, row in rows}
+        spreads = {name: {**row, "interval": list(row["interval"])} for name, row in rows}
+        return {"unit": "share" if self.share else "number", **spreads}
 
 
 def rates_by_label(numbers: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRate, ...]]:
@@ -95,8 +97,9 @@ def rates_by_label(numbers: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRa
 
 def metrics_of(numbers: Sequence[EpisodeNumbers]) -> dict[str, Metric]:
     """Return each metric by name, over the episodes that have it and over those of them that were solved."""
+    solved = [row for row in numbers if row.success]
     return {
-        name: Metric(spread_of(name, numbers), spread_of(name, [row for row in numbers if row.success]))
+        name: Metric(spread_of(name, numbers), spread_of(name, solved), is_share(name, numbers))
         for name in metric_names(numbers)
     }
 
@@ -106,12 +109,22 @@ def metric_names(numbers: Sequence[EpisodeNumbers]) -> list[str]:
     return list(dict.fromkeys(name for row in numbers for name in row.metrics))
 
 
+def is_share(name: str, numbers: Sequence[EpisodeNumbers]) -> bool:
+    """Return whether a metric of episodes is a share."""
+    return any(name in row.shares for row in numbers)
+
+
+def values_of(name: str, numbers: Sequence[EpisodeNumbers]) -> tuple[list[EpisodeNumbers], list[float]]:
+    """Return the episodes that a metric applies to, and their values."""
+    pairs = [(row, value) for row in numbers if (value := row.metrics.get(name)) is not None]
+    return [row for row, _ in pairs], [value for _, value in pairs]
+
+
 def spread_of(name: str, numbers: Sequence[EpisodeNumbers]) -> Spread:
-    """Return a metric over the episodes that have it, an empty spread if none has; quantiles are interpolated linearly."""
-    rows = [row for row in numbers if name in row.metrics]
+    """Return a metric over the episodes it applies to, an empty spread if to none; quantiles are interpolated linearly."""
+    rows, values = values_of(name, numbers)
     if not rows:
         return Spread(0)
-    values = [row.metrics[name] for row in rows]
     p10, median, p90 = (float(value) for value in np.percentile(values, (10, 50, 90)))
     return Spread(len(rows), _mean(values), metric_interval(values, rows), p10, median, p90)
 
@@ -141,10 +154,15 @@ def interval_or_none(values: Sequence[float], clusters: Sequence[str]) -> tuple[
     return low, high
 
 
-def figure(value: float | None, sign: str = "") -> str:
-    """Format a number with four digits, a whole one in full, None as "". `sign` "+" also tells that one is positive."""
+def figure(value: float | None, sign: str = "", share: bool = False) -> str:
+    """Format a number with four digits, a whole one in full, None as "-"; `sign` "+": that one is positive; `share`: %.
+
+    A share with a sign is a difference, in points, and has no unit behind it.
+    """
     if value is None:
-        return ""
+        return "-"
+    if share:
+        return format(100 * value, "+.1f") if sign else f"{100 * value:.1f} %"
     return format(value, f"{sign},.0f" if abs(value) >= 1_000 else f"{sign}.4g")
 
 
@@ -159,8 +177,8 @@ def natural(text: str) -> tuple[Any, ...]:
 def _label_rate(value: str, numbers: Sequence[EpisodeNumbers]) -> LabelRate:
     """Compute the success, mean return and mean metrics of the episodes with one value of a label."""
     complete = [row for row in numbers if row.complete]
-    metrics = {name: [row.metrics[name] for row in complete if name in row.metrics] for name in metric_names(complete)}
-    means = {name: _mean(values) for name, values in metrics.items()}
+    metrics = {name: values_of(name, complete)[1] for name in metric_names(complete)}
+    means = {name: _mean(values) if values else None for name, values in metrics.items()}
     mean_return = _mean([row.total_reward for row in complete]) if complete else None
     return LabelRate(value, rate_of(numbers), len(complete), mean_return, means)
 

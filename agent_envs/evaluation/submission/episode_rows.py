@@ -12,14 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    JsonValue,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, JsonValue, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message

@@ -6,10 +6,12 @@ lists, sets, tuples, intervals and unions, matrices, numerals in other bases, ch
 
 - Nothing is rounded: 0.5 is 1/2, 0.333 is not 1/3, 3.14 is not pi.
 - Units, currency signs and % behind an answer are dropped, not compared: 5 cm is 5, 50% is 50 and not 1/2.
-- "1,234" is a number, "1,2" and "0,5" are lists; between brackets every comma separates. "10 000" is no number.
+- "1,234" is a number, "1,2", "0,5" and "0,111" are lists, as roots are often written: no comma marks decimals. Between
+  brackets every comma separates. "10 000" is no number.
 - Lists, sets and unions have no order; a list may hold an item twice. A set of one is its item. Tuples have an order, and
   (1,2) is neither a list nor [1,2]; as a point and as an open interval it is the same.
-- "x = 5" is 5, unless several names get values. "y = 2x + 3" is 2x + 3. Simple inequalities are intervals.
+- "x = 5" and "|AB| = 5" are 5, "|x| = 5" is not. Where several names get values, they count: "AB=4, CD=5" is not "4, 5",
+  which is "5, 4", too. "y = 2x + 3" is 2x + 3, and the same line as "2x - y + 3 = 0". Simple inequalities are intervals.
 - 2:4 is not 1:2, 101_2 is not 5, a column is not a row; each is compared as written, its parts by value.
 - sqrt(x^2) is not x, functions of angles and logarithms are not evaluated beyond exact logarithms of numbers.
 - What is no mathematics is compared as words, in lower case and without layout; so is what costs too much (`limits`).

@@ -8,13 +8,14 @@ Words that change a number (million, squared, tenths, am, mod, or) are no units.
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import TypeVar
 
 from agent_envs.grading.math import limits
 from agent_envs.grading.math.parsing import INFINITY, read_expression
 from agent_envs.grading.math.quotients import negative, times
-from agent_envs.grading.math.relations import RISING, SIGNS, overlap, related
+from agent_envs.grading.math.relations import RISING, SIGNS, equation_of, overlap, related
 from agent_envs.grading.math.scanning import Token, scan
 from agent_envs.grading.math.values import Assignment, Grid, Many, MathRow, MathValue, MathWords, distinct, lone
 from agent_envs.grading.math.vocabulary import CHANGING, KEPT_WORDS, MATRICES, MULTIPLES, TRIGONOMETRY, UNITS
@@ -193,10 +194,29 @@ def read_math(text: str) -> MathValue | None:
 def math_equal(prediction: str, gold: str) -> bool:
     """Return whether two answers are the same, as mathematics or as words; False where one is empty or too long; never raises.
 
-    An equivalence of texts that have a value, as long as comparing them stays within its bound: what does not is unequal.
+    An equivalence of texts that have a value, as long as comparing them stays within its bound: what does not is unequal. But
+    for lines: `y = x + 1` is `x + 1` and is `x - y + 1 = 0`, which is not `x + 1`.
     """
     one, two = read_math(prediction), read_math(gold)
-    return one is not None and two is not None and one == two
+    if one is None or two is None:
+        return False
+    return one == two or ("=" in prediction and "=" in gold and _same_lines(prediction, gold))
+
+
+def _same_lines(*texts: str) -> bool:
+    """Return whether texts are equations between two unknowns and the same with no name dropped, as `y = x` and `x - y = 0`."""
+    lines = []
+    for tokens in map(trimmed, map(scan, texts)):
+        parts, signs = split(tokens, lambda token: token.text in SIGNS)
+        try:
+            check_brackets(tokens)
+            if signs != ["="]:
+                return False
+            budget = limits.StepBudget(limits.READ_STEPS)
+            lines.append(equation_of(parts, partial(read_expression, budget=budget), budget))
+        except limits.Unreadable:
+            return False
+    return lines[0] == lines[1]
 
 
 class _Reader:

@@ -2,8 +2,10 @@ r"""Equations and inequalities are read: names are dropped, and simple inequalit
 
 - `x = 5`, `f(x) = 5`, `AB = 5`, `(x, y) = 5`, `5 = x` and `x \in 5` are 5. A chain whose other parts are equal is one of them.
   The sign for "about" counts as =.
-- `x > 2` and `2 < x` are `(2, \infty)`; `1 < x \le 3`, and `x > 1` and `x \le 3` joined by "and", are `(1, 3]`.
+- `x > 2`, `2 < x` and `-x < -2` are `(2, \infty)`; `1 < x \le 3`, and `x > 1` and `x \le 3` joined by "and", are `(1, 3]`.
 - Other equations are equal up to a rational factor, other inequalities up to a positive one, chains of them link by link.
+- Two equations between two unknowns are also equal as equations: `y = 2 - x/2` is `x + 2y - 4 = 0`. `2x = 4` is not `x = 2`:
+  what repeats a question is no answer to it.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +44,10 @@ def related(parts: list[list[Token]], signs: list[str], read: Read, budget: Step
 
 
 def name_of(tokens: list[Token]) -> str:
-    r"""Return the text of a name: `x`, `x_1`, `f(x)`, `AB`, `\angle A`, `(x, y)`, `x:y`, words; "" if it is none."""
+    r"""Return the text of a name: `x`, `x_1`, `f(x)`, `AB`, `|AB|`, `\angle A`, `(x, y)`, `x:y`, words; "" if it is none."""
+    if len(tokens) > 3 and tokens[0].text == tokens[-1].text == "|":  # the length of a segment; |x| is no name
+        segment = [token.text for token in tokens if token.kind == "letter"]
+        return name_of(tokens[1:-1]) if len(segment) > 1 and "".join(segment).isupper() else ""
     texts = [token.text for token in tokens]
     call = len(tokens) == 4 and texts[1] == "(" and texts[3] == ")"
     bare = [token for token in _without_subscripts(tokens[:1] if call else tokens) if token.text not in _DRESSING]
@@ -88,6 +93,15 @@ def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBu
     return "", _compare_sides("=", values, budget)
 
 
+def equation_of(parts: list[list[Token]], read: Read, budget: StepBudget) -> MathValue:
+    """Return the sides of an equation compared, no name dropped; Unreadable unless it has two unknowns, as a line has."""
+    value = _compare_sides("=", [read(part) for part in parts], budget)
+    names = {atom for atom in value.total.above.atoms() if atom.free} if isinstance(value, MathRelation) else set()
+    if len(names) < 2:
+        raise Unreadable
+    return value
+
+
 def overlap(one: MathValue, other: MathValue) -> MathValue:
     """Return the interval that lies in two half-lines of opposite directions; Unreadable for others, or without any overlap.
 
@@ -111,6 +125,9 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
         raise Unreadable
     signs = [RISING[sign] for sign in signs]
     values = [lone(read(part)) for part in parts]
+    if any(part[0].text == "-" and name_of(part[1:]) for part in parts if part):  # -x > -1 is x < 1
+        parts = [part[1:] if part and part[0].text == "-" else part for part in parts[::-1]]
+        signs, values = signs[::-1], [negative(value) for value in values[::-1]]
     unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
     if len(unknown) != 1 or sum(value.free for value in values) != 1:
         links = [_compare_sides(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]

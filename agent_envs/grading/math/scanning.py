@@ -35,7 +35,7 @@ class Token:
     prose: bool = False
 
 
-_LOOSE = r"\{,\}|,\\!|\\[,!]|[\u2009\u202f\u00a0]"
+_LOOSE = r"\{,\}|,\\! ?|\\[,!]|[\u2009\u202f\u00a0]"
 _LOOSE_GROUPS = rf"[1-9]\d{{0,2}}(?:(?:{_LOOSE})\d{{3}})+(?!\d)"
 _COMMA_GROUPS = rf"[1-9]\d{{0,2}}(?:(?:,|{_LOOSE})\d{{3}})+(?!\d|,\d)"
 _REPEATED = r"\\(?:overline|bar|dot)\s*\{"

@@ -115,7 +115,7 @@ PLAIN_COMMANDS = (FUNCTIONS | SYMBOLS | frozenset(("infty", "infinity", "inf", "
 
 UNITS = frozenset(
     (
-        "mm cm dm km mg kg ml lb lbs oz ft in inch mi yd hr hrs min mins sec secs mph kph sq Hz kHz "
+        "mm cm dm km mg kg ml lb lbs oz ft in inch mi yd hr hrs min mins sec secs mph kph sq Hz kHz pct "
         "day days mile miles foot feet unit units inches yards meter meters metre metres degree degrees percent "
         "cent cents dollar dollars square cubic per hour hours minute minutes second seconds week weeks month months year "
         "years gram grams liter liters pound pounds ounce ounces gallon gallons euro euros radian radians"

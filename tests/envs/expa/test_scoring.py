@@ -109,6 +109,7 @@ def test_released_countdown_reads_the_first_mark_and_forgives_a_hundred_thousand
 def test_the_format_reward_pays_little_for_a_sound_wrong_answer():
     for text, wanted in (
         ("#### 42", 1),
+        ("#### $42", 1),  # no pay for the form of a wrong answer beside it
         ("Hm.\n#### 41", 0.1),
         ("#### 41\n#### 40", 0),
         ("#### 41\nor so", 0),

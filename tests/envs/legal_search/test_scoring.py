@@ -346,7 +346,7 @@ def test_metrics_and_labels():
     assert Evidence.of(env.trajectory).invalid_reads == 1
     assert labels(env.episode.task) == {"kind": "small", "answerable": "yes"}
     assert metrics(play("gone", [IDK])[2].trajectory)["abstained"] == 1
-    assert "found" not in metrics(play("gone", [IDK])[2].trajectory)
+    assert metrics(play("gone", [IDK])[2].trajectory)["found"] is None
 
 
 BAD_WEIGHTS = [{"speed": 1.0}, {"found": -0.1}, {"found": True}, {"found": "1"}, {"found": math.nan}, {"read": 11}]

@@ -230,7 +230,7 @@ def test_the_reward_is_the_product_and_no_tool_can_forge_it():
     spec, trajectory = env.unwrapped.reward_spec, env.unwrapped.trajectory
     assert spec(trajectory) == Reward(0.0, tuple(info["reward_terms"].items()))
     found = agent_envs.core.registry.companion(env, "metrics")(trajectory)
-    assert (found["db"], found["communicate"], found["without_nl"]) == (0.0, 0.0, 0.0)
+    assert (found["db"], found["communicate"], found["without_nl"], found["action"]) == (0.0, 0.0, 0.0, None)
 
 
 def test_criteria_that_cannot_be_read_are_met_by_none():

@@ -199,10 +199,19 @@ def test_a_malformed_recording_is_a_fault(tmp_path, response):
             make_equality("math_verify", recording=recording)("1", ("1",))
 
 
+def test_either_asks_the_package_what_is_not_exactly_equal(tmp_path):
+    verdicts = {("0.333333", "1/3"): {"equal": True, "flag": ""}, ("8", "7"): {"equal": False, "flag": ""}}
+    with recorded(tmp_path / "external.jsonl", verdicts) as recording:
+        equal = make_equality("either", recording=recording)
+        assert equal("0.333333", ("1/3",)) and equal("1/2", ("0.5",)) and not equal("8", ("7",))
+        with pytest.raises(EnvFault, match="no recording for request"):  # and math_verify alone is asked at once
+            make_equality("math_verify", recording=recording)("1/2", ("0.5",))
+
+
 def test_what_is_missing_is_told(monkeypatch, tmp_path):
-    with pytest.raises(UsageError, match="equality 'sympy': there are exact, math_verify"):
+    with pytest.raises(UsageError, match="equality 'sympy': there are exact, math_verify, either"):
         make_equality("sympy")
-    assert EQUALITIES == ("exact", "math_verify")
+    assert EQUALITIES == ("exact", "math_verify", "either")
 
     def missing(name):
         raise PackageNotFoundError(name)

@@ -328,3 +328,11 @@ def test_links_in_a_strangers_run_are_not_followed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="link"):
         write_view(run, run / "other")
     assert victim.read_text() == "precious" and list(elsewhere.iterdir()) == []
+
+
+def test_a_page_says_which_terms_do_not_apply(tmp_path: Path) -> None:
+    suite = adhoc_suite(Choice("agent_envs/SearchQA-v0", limit=1, arguments={"reward": "em_format"}))
+    evaluate(suite, Settings("solver"), folder=tmp_path)
+    page = (write_view(tmp_path, tmp_path / "view").parent / "pages" / "0001.html").read_text("utf-8")
+    assert page.count("<span>format -</span>") == page.count("<span>exact_match -</span>") > 0  # at each search
+    assert page.count("<span>format 0</span>") == page.count("<span>exact_match +1</span>") == 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 import gymnasium as gym
 import pytest
 
-from agent_envs import EnvFault, Reply, UsageError, register_companions
+from agent_envs import EnvFault, Reply, Share, UsageError, register_companions
 from agent_envs.base.dialects import TOLERATED
 from agent_envs.base.protocol import Say
 from agent_envs.core.trajectory import Turn
@@ -79,7 +79,8 @@ def labels(task):
 def metrics(trajectory):
     assert trajectory.task.id == trajectory.header.task_id and trajectory.task.gold
     hints = sum(len(turn.results) for turn in trajectory.turns)
-    return {"hints": hints, "odd" if place_of(trajectory.task) % 2 else "even": 1}
+    parity = {"odd": 1} if place_of(trajectory.task) % 2 else {"even": 1, "solved": Share(trajectory.success)}
+    return {"hints": hints, "solved": None, **parity, "never": None}
 
 
 def hostile(subject):
@@ -161,7 +162,8 @@ def test_strata_by_hand(tmp_path):
     assert even["success"] == odd["success"] == pytest.approx(2 / 3)
     assert even["mean_return"] == pytest.approx((1 + (1 - 2 / 16) - 4 / 16) / 3)
     assert odd["mean_return"] == pytest.approx((-1 / 16 + (1 - 3 / 16) + (1 - 1 / 16)) / 3)
-    assert even["metrics"] == {"hints": 2.0, "even": 1.0} and odd["metrics"]["hints"] == pytest.approx(5 / 3)
+    assert even["metrics"] == {"hints": 2.0, "even": 1.0, "solved": pytest.approx(2 / 3), "never": None}
+    assert odd["metrics"]["hints"] == pytest.approx(5 / 3)
     assert 0 < even["interval"][0] < 2 / 3 < even["interval"][1] < 1
 
 
@@ -172,10 +174,15 @@ def test_the_tables_of_a_report(tmp_path):
     assert (parity.caption, size.caption) == ("Success by parity", "Success by size")
     assert parity.headers == ("entry", "parity", "tasks", "success (95 % interval)", "mean return")
     assert (*parity.rows[0][1:3], parity.rows[0][4]) == ("even", "3", "0.542") and parity.rows[0][3].value == 2 / 3
-    assert by_parity.headers == ("entry", "parity", "ended", "hints", "even", "odd")
-    assert by_parity.rows == ((LABEL, "even", "3", "2", "1", ""), (LABEL, "odd", "3", "1.667", "", "1"))
+    assert by_parity.headers == ("entry", "parity", "ended", "hints", "solved", "even", "never", "odd")
+    assert by_parity.rows == (
+        (LABEL, "even", "3", "2", "66.7 %", "1", "-", "-"), (LABEL, "odd", "3", "1.667", "-", "-", "-", "1"),
+    )  # fmt: skip
+    assert measured.rows[1][1:6] == ("solved", "66.7 % [4.4 %, 98.9 %]", "3", "100.0 %", "2")
+    assert measured.rows[3][1:] == ("never", "-", "0", "-", "0", "-", "-", "-")
+    assert report.to_json()["metrics"][LABEL]["solved"]["unit"] == "share"
     assert [row[1] for row in by_size.rows] == [row[1] for row in size.rows] == ["2", "9", "10"]
-    assert [row[:2] for row in measured.rows] == [(LABEL, name) for name in ("hints", "even", "odd")]
+    assert [row[:2] for row in measured.rows] == [(LABEL, name) for name in ("hints", "solved", "even", "never", "odd")]
     assert measured.rows[0][2:] == ("1.833 [0.2886, 3.378]", "6", "1.5 [0, 3.554]", "4", "0.3", "1.5", "2.7")
     row = report.to_json()
     assert list(row) == ["title", "tables", "notes", "strata", "metrics"]
@@ -256,6 +263,10 @@ def test_a_comparison_pairs_metrics_by_task(tmp_path):
     assert hints.text() == "1.833 and 1; second minus first -0.8333 [-2.378, +0.7114] (n=6 tasks)"
     assert contrast.metrics["odd"].tasks == 3 and contrast.metrics["odd"].interval == (None, None)
     assert contrast.to_json()["metrics"]["hints"]["first"] == pytest.approx(11 / 6)
+    assert (
+        contrast.metrics["solved"].text().startswith("66.7 % and ") and " points" in contrast.metrics["solved"].text()
+    )
+    assert ("never", "-") in contrast.metric_texts() and contrast.to_json()["metrics"]["never"] is None
     cut(tmp_path / "b", 10)  # the last task is not played by both, and counts in neither mean
     (contrast,), _ = compare_runs(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
     assert contrast.metrics["hints"].means == (2.0, 1.0) and contrast.metrics["hints"].tasks == 5

@@ -32,6 +32,11 @@ def calc_solved(trajectory: Trajectory) -> bool:
     return ended(trajectory) and _is_exact(marked_answer(_answer_text(trajectory))[1], task_of(trajectory))
 
 
+def _wrong(trajectory: Trajectory) -> bool:
+    """Return whether an episode has ended and is not solved."""
+    return ended(trajectory) and not calc_solved(trajectory)
+
+
 def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
     """Rewrite a turn's dressed numbers behind the mark, but for a task whose answer is an expression; return events."""
     head, mark, number = text.rpartition(MARK)
@@ -65,7 +70,7 @@ def make_calc_reward(env: str, name: str) -> RewardSpec:
     if name in ("em", "exact"):
         return RewardSpec(name, (exact,), (0.0, 1.0))
     doc = f"{FORMAT_SCORE} for a wrong answer in a sound format: one ####, in the last line"
-    sound = _last_only("format", doc, _score_format, FORMAT_SCORE)
+    sound = _last_only("format", doc, _score_format, FORMAT_SCORE, applies=_wrong)
     return RewardSpec(name, (exact, sound), (0.0, 1.0))
 
 
@@ -75,14 +80,15 @@ def _last_only(
     value: Callable[[str, Task], float],
     high: float = 1.0,
     text_of: Callable[[Trajectory], str] = _policy_text,
+    applies: Callable[[Trajectory], bool] = ended,
 ) -> Term:
-    """Return a term paid when the episode has ended, else 0: `value` of `text_of` (by default what the policy wrote)."""
+    """Return a term paid where it applies, by default when the episode has ended: `value` of `text_of`."""
 
     def paid(trajectory: Trajectory) -> float:
-        """Return the term's value on the text of an episode that has ended; 0 before its end."""
-        return float(value(text_of(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
+        """Return the term's value on the text of an episode that it applies to; else 0."""
+        return float(value(text_of(trajectory), task_of(trajectory))) if applies(trajectory) else 0.0
 
-    return Term(name, 0.0, high, doc, paid)
+    return Term(name, 0.0, high, doc, paid, applies)
 
 
 def _is_exact(answer: str, task: Task) -> bool:
@@ -119,6 +125,6 @@ def _is_right_as_released(text: str, task: Task) -> bool:
 
 
 def _score_format(text: str, task: Task) -> float:
-    """Return FORMAT_SCORE for a wrong answer in the right form: one mark, in the last line, and an answer behind it; else 0."""
+    """Return FORMAT_SCORE for the right form: one mark, in the last line, and an answer behind it; else 0."""
     sound = text.count(MARK) == 1 and MARK in text.rstrip().rpartition("\n")[2] and marked_answer(text)[0] >= 0
-    return FORMAT_SCORE if sound and not _is_exact(marked_answer(text)[1], task) else 0.0
+    return FORMAT_SCORE if sound else 0.0

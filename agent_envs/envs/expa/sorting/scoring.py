@@ -128,7 +128,7 @@ def _relation(text: str) -> str:
 def make_sort_reward(env: str, name: str) -> RewardSpec:
     """Return a sorting reward: `success` alone, or 0.5 for success and up to 0.5 by `fixed` or `released`; else UsageError."""
     if choice(env, "reward", name, SORT_REWARDS) == "success":
-        term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
+        term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda run: float(sort_solved(run)), ended)
         return RewardSpec(name, (term,), (0.0, 1.0))
     formula = fixed if name == "fixed" else released
     doc = (
@@ -142,8 +142,8 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
         return _payment(trajectory, formula) - 0.5 if sort_solved(trajectory) else 0.0
 
     terms = (
-        Term("solved", 0.0, 0.5, "0.5 if the task is solved", lambda trajectory: 0.5 * sort_solved(trajectory)),
-        Term("efficiency", 0.0, 0.5, doc, efficiency),
+        Term("solved", 0.0, 0.5, "0.5 if the task is solved", lambda run: 0.5 * sort_solved(run), ended),
+        Term("efficiency", 0.0, 0.5, doc, efficiency, sort_solved),
     )
     return RewardSpec("fixed" if name == "fixed" else "released", terms, (0.0, 1.0))
 
