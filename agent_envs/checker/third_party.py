@@ -69,7 +69,7 @@ class EnvRaised(CheckSkipped):
 
 @dataclass
 class Play:
-    """One episode: its actions, and what came back, first from the reset (with reward 0), then from each."""
+    """One episode: its actions, and what came back, first from the reset (with reward 0), then from each; of texts a hash."""
 
     steps: list[Step]
     actions: list[Any] = field(default_factory=list)
@@ -102,6 +102,7 @@ class Subject:
         while not play.steps[-1][2] and len(play.actions) < MOST_STEPS:
             play.actions.append(agent([observation for observation, _, _ in play.steps]))
             play.steps.append(self.step(play.actions[-1]))
+        play.steps = [(str(hash(observation)), reward, over) for observation, reward, over in play.steps]
         return play
 
     def reset(self, seed: int) -> str:
@@ -127,7 +128,7 @@ class Subject:
         return result
 
     def plays(self, kind: str, seed: int) -> list[Play]:
-        """Return the plays of null (one), random (8) or copying agents (one a kind of part) on a seed, made once."""
+        """Return the plays of random agents (8), or of those that say each of `TEXTS` of a kind, on a seed, made once."""
         if (kind, seed) not in self._plays:
             self._plays[kind, seed] = [self.play(seed, agent) for agent in self._agents(kind, seed)]
         return self._plays[kind, seed]
@@ -138,8 +139,8 @@ class Subject:
             return [partial(self.env.sample, random.Random(f"{seed}:{number}")) for number in range(PLAYS)]
         if not self.env.text:
             raise CheckSkipped("its actions are no text")
-        parts = COPIES if kind == "copying" else ["nothing"]
-        return [partial(say_back, random.Random(f"{seed}:{part}"), part) for part in parts]
+        source = self.reset((seed + 1) % len(self.seeds)) if kind == "foreign" else ""
+        return [partial(say_back, f"{seed}", part, source) for part in TEXTS[kind]]
 
     def returns(self, kind: str) -> list[float]:
         """Return the returns of all plays of an agent."""
@@ -150,13 +151,18 @@ class Subject:
         if not self.equal_starts:
             raise CheckSkipped("equal seeds gave no equal starts, so no task can be had twice (see: seeds)")
 
-    def solved(self, figures: str, returns: Sequence[float]) -> float:
-        """Return the return of a solved episode, infinite if nothing was earned; CheckSkipped, with figures, if nobody says."""
+    def usual_solved(self, returns: Sequence[float]) -> float:
+        """Return the return of a solved episode: as declared, else 1 if returns lie in 0 to 1 and reach it, else infinity."""
         if self.env.solved is not None:
             return self.env.solved
-        if min(returns) == max(returns) <= 0:
-            return math.inf
-        raise CheckSkipped(f"{figures}; how much that is, nobody says: --solved RETURN of a solved episode")
+        return 1.0 if min(returns) >= 0 and max(returns) == 1 else math.inf
+
+    def solved(self, figures: str, returns: Sequence[float]) -> float:
+        """Return the usual return of a solved episode; CheckSkipped, with the figures, if none is known and any was earned."""
+        solved = self.usual_solved(returns)
+        if solved == math.inf and not min(returns) == max(returns) <= 0:
+            raise CheckSkipped(f"{figures}; how much that is, nobody says: --solved RETURN of a solved episode")
+        return solved
 
 
 def random_text(rng: random.Random, words: Sequence[str] = ()) -> str:
@@ -166,23 +172,27 @@ def random_text(rng: random.Random, words: Sequence[str] = ()) -> str:
     return "".join(rng.choice(string.printable) for _ in range(rng.randint(1, 40)))
 
 
-# Parts of what was observed, from the newest observation and all of them.
+# Texts of agents that do not think: controls, and parts of the newest observation or of all.
 SPANS: dict[str, Callable[[random.Random, str, str], str]] = {
     "nothing": lambda rng, newest, everything: "",
+    "other words": lambda rng, newest, everything: f"vexq zub {rng.randrange(10**9)}",
     "the newest observation": lambda rng, newest, everything: newest,
     "all observations": lambda rng, newest, everything: everything,
     "a line": lambda rng, newest, everything: rng.choice(everything.splitlines() or [""]),
     "a word": lambda rng, newest, everything: rng.choice(re.findall(r"[\w.-]+", everything) or [""]),
 }
-COPIES = [f"{part}{tag}" for tag in ("", " in a tag") for part in list(SPANS)[1:]]
+_PARTS = [f"{part}{tag}" for part in SPANS for tag in ("", " in a tag")]
+TEXTS = {"null": _PARTS[:1], "control": _PARTS[1:4], "copying": _PARTS[4:], "foreign": _PARTS[4:]}
+CONTROLS = ("null", "random", "control")
 
 
-def say_back(rng: random.Random, part: str, observations: Sequence[str]) -> str:
-    """Return a part of what was observed; in a tag that the environment names, where the part's name says so."""
-    name, tagged, _ = part.partition(" in a tag")
-    everything = "\n".join(observations)[-LONGEST:]
-    text = SPANS[name](rng, observations[-1][-LONGEST:], everything)
-    tag = rng.choice(sorted(set(_TAG.findall(everything))) or [""]) if tagged else ""
+def say_back(name: str, part: str, source: str, observations: Sequence[str]) -> str:
+    """Return a text of `SPANS`, from another source where there is one; in a tag where `part` says so, one a turn."""
+    turn, observed = f"{name}:{len(observations)}", "\n".join(observations)[-LONGEST:]
+    rng, newest = random.Random(f"{turn}:{part}"), (source or observations[-1])[-LONGEST:]
+    text = SPANS[part.removesuffix(" in a tag")](rng, newest, source[-LONGEST:] or observed)
+    tags = sorted(set(_TAG.findall(observed))) if part.endswith(" in a tag") else []
+    tag = random.Random(turn).choice(tags) if tags else ""
     return f"<{tag}>{text}</{tag}>" if tag else text
 
 
@@ -243,19 +253,22 @@ def check_ignorance(subject: Subject, kind: str) -> str:
 
 
 def check_copying(subject: Subject) -> str:
-    """Return a note if no part of what is observed, said back, beats null and random on most seeds; else CheckFailed."""
-    ignorant = [[play for kind in ("null", "random") for play in subject.plays(kind, seed)] for seed in subject.seeds]
-    copies = zip(*(subject.plays("copying", seed) for seed in subject.seeds), strict=True)
-    beaten, paid, best = max(
-        (sum(play.total > max(other.total for other in others) + 1e-9 for play, others in zip(plays, ignorant, strict=True)),
-         fmean(play.total for play in plays), part)
-        for part, plays in zip(COPIES, copies, strict=True)
-    )  # fmt: skip
-    most = max(fmean(subject.returns(kind)) for kind in ("null", "random"))
-    figures = f"said back, {best} earns {paid:.3g} a task, empty or random texts {most:.3g}"
-    if beaten > HALF * len(subject.seeds):
-        raise CheckFailed(f"{figures}: text of the environment's own is paid")
-    return figures
+    """Return a note unless a part of what is observed, said back, is paid on most seeds; else CheckFailed.
+
+    It is paid where it beats all controls, and where the same of another task's start, which has the form and not the content,
+    earns less, or where it earns what a solved episode does.
+    """
+    solved, paid = subject.usual_solved(subject.returns("copying")), dict.fromkeys(TEXTS["copying"], 0)
+    for seed in subject.seeds:
+        control = max(play.total for kind in CONTROLS for play in subject.plays(kind, seed))
+        foreign = max(play.total for play in subject.plays("foreign", seed))
+        for part, play in zip(paid, subject.plays("copying", seed), strict=True):
+            paid[part] += play.total > control + 1e-9 and play.total > min(foreign, solved - 2e-9) + 1e-9
+    best = max(paid, key=lambda part: paid[part])
+    means = ", ".join(f"{kind} {fmean(subject.returns(kind)):.3g}" for kind in ("copying", "foreign", *CONTROLS))
+    if paid[best] > HALF * len(subject.seeds):
+        raise CheckFailed(f"said back, {best} is paid on {paid[best]} of {len(subject.seeds)} tasks (means: {means})")
+    return f"mean returns: {means}"
 
 
 def check_blind_replay(subject: Subject) -> str:
@@ -266,8 +279,9 @@ def check_blind_replay(subject: Subject) -> str:
     returns = subject.returns("random")
     chance = fmean(returns)
     figures = f"the best of {PLAYS} random plays, played back, earns {blind:.3g} a task, random actions {chance:.3g}"
-    if blind - chance >= HALF * (subject.solved(figures, [*returns, blind]) - chance):
-        raise CheckFailed(f"{figures}, a solved episode {subject.env.solved:.3g}: it can be played blind")
+    solved = subject.solved(figures, [*returns, blind])
+    if blind - chance >= HALF * (solved - chance):
+        raise CheckFailed(f"{figures}, a solved episode {solved:.3g}: it can be played blind")
     return figures
 
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import string
 import sys
 
@@ -84,7 +85,24 @@ class PaysForLines(Sums):
 
 class PaysForWords(Sums):
     def reward(self, action):
-        return float(action.strip() in ("numbers", "write", "sum") or str(self.one) == action.strip('" '))
+        return float(len(action) > 2 and action in re.findall(r"\w+", self.question()))
+
+
+class PaysForItsExample(Sums):
+    """Sound: its question shows an answer, which is read as one, and pays for its form where it is said back."""
+
+    def question(self):
+        return f"{super().question()} So does <sum>{self.one}</sum>."
+
+    def reward(self, action):
+        return super().reward(action) or (0.2 if re.search(r"<sum>\d+</sum>", action) else -0.2)
+
+
+class PaysForItsForm(Sums):
+    """Sound: what stands in the tag is not read for the half of it."""
+
+    def reward(self, action):
+        return super().reward(action) or (0.2 if action.startswith("<sum>") else -0.2)
 
 
 class CanBePlayedBlind(Sums):
@@ -115,7 +133,8 @@ class NeedsNoReset(Sums):
 
 SOLVES = {"null agent", "random agents", "blind replay"}
 BROKEN = {
-    Sums: set(), IgnoresItsSeed: {"seeds"}, DrawsOnItsOwn: {"seeds"}, HasOneTask: {"seeds"},
+    Sums: set(), PaysForItsForm: set(), PaysForItsExample: set(),
+    IgnoresItsSeed: {"seeds"}, DrawsOnItsOwn: {"seeds"}, HasOneTask: {"seeds"},
     RewardsByChance: {"determinism"}, RaisesOnSilence: {"no exception"}, RaisesOnSurrogates: {"no exception"},
     PaysForLines: {"copied observations"}, PaysForWords: {"copied observations"}, CanBePlayedBlind: {"blind replay"},
     PaysEverything: SOLVES, ShowsOddCharacters: {"observations"}, PaysNoNumber: {"observations"},
@@ -147,10 +166,15 @@ def test_each_broken_environment_fails_in_its_own_part_alone(kind):
 
 
 def test_what_is_solved_has_to_be_known_where_anything_was_earned():
-    done = report("gym:third_party/CanBePlayedBlind-v0", solved=None)
-    assert parts(done, "cannot be asked") == SOLVES and done.ok
+    done = report("gym:third_party/RewardsByChance-v0", solved=None)
+    assert parts(done, "cannot be asked") == SOLVES
     assert all("--solved" in check.detail for check in done.checks if check.name in SOLVES)
     assert not parts(report("gym:third_party/Sums-v0", solved=None), "cannot be asked")
+
+
+@pytest.mark.parametrize("kind", [CanBePlayedBlind, PaysEverything], ids=lambda kind: kind.__name__)
+def test_where_returns_reach_1_and_no_more_that_is_solved(kind):
+    assert parts(report(f"gym:third_party/{kind.__name__}-v0", solved=None), "failed") == BROKEN[kind]
 
 
 def test_an_environment_without_text_is_asked_what_it_can_be():
