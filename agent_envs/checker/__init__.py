@@ -9,6 +9,7 @@ Modules, in reading order:
     expanded: expanded actions, their mask and illegal ids.
     reward_leaks: reward hacking: solver (oracle policy) against silence, planted answers, gold that must stay hidden.
     fuzz: hostile strings, exceptions, steps that hang.
+    third_party: the parts that anyone's environment allows, of Gymnasium, OpenEnv or verifiers: `agent-envs check gym:ID`.
 """
 
 import time

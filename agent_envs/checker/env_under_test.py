@@ -4,6 +4,7 @@ import inspect
 import json
 import pickle
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -31,7 +32,7 @@ class CheckSkipped(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One line of a report; `status` is passed, failed or skipped."""
+    """One line of a report; `status` is passed, failed, skipped or, of anyone's environment, cannot be asked."""
 
     name: str
     status: str
@@ -51,14 +52,21 @@ class Report:
         """Whether no check failed."""
         return all(check.status != "failed" for check in self.checks)
 
+    @property
+    def counts(self) -> Counter[str]:
+        """How many checks have each status."""
+        return Counter(check.status for check in self.checks)
+
     def text(self) -> str:
-        """Return the environment's id, and below it one line a check: status, name and detail."""
-        lines = [f"{check.status:8}{check.name:30}{check.detail}" for check in self.checks]
-        return "\n".join([self.env_id, *lines])
+        """Return the environment's id, one line a check below it (status, name, detail), and how many have each status."""
+        width = max(8, *(len(status) + 1 for status in self.counts))
+        lines = [f"{check.status:{width}}{check.name:30}{check.detail}" for check in self.checks]
+        return "\n".join([self.env_id, *lines, ", ".join(f"{count} {status}" for status, count in self.counts.items())])
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain data."""
-        return {"env_id": self.env_id, "ok": self.ok, "checks": [asdict(check) for check in self.checks]}
+        checks = [asdict(check) for check in self.checks]
+        return {"env_id": self.env_id, "ok": self.ok, "counts": dict(self.counts), "checks": checks}
 
 
 @dataclass(frozen=True)

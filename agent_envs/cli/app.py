@@ -135,28 +135,52 @@ def export_to_hub(
 
 @app.command()
 def check(
-    env_ids: Annotated[
-        list[str] | None, typer.Argument(help="Ids; module:Class works for an environment of yours.")
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Ids, module:Class of yours, or gym:ID, openenv:URL, verifiers:ID of anyone's.", metavar="ENV"
+        ),
     ] = None,
     all_ids: Annotated[bool, typer.Option("--all", help="Every registered id.")] = False,
     episodes: Annotated[int, typer.Option("-n", min=1, help="How many tasks are played.")] = 8,
-    hostile: Annotated[int, typer.Option(min=0, help="How many hostile strings.")] = 10_000,
+    hostile: Annotated[
+        int | None, typer.Option(min=0, help="How many hostile strings; 10,000 by default, 500 of anyone's.")
+    ] = None,
+    solved: Annotated[float | None, typer.Option(help="Of anyone's: the return of a solved episode.")] = None,
     as_json: Json = False,
     arg: Arguments = None,
 ) -> None:
-    """Test environments against the contract; exit code 1 if a check fails."""
+    """Test environments against the contract, or anyone's against its parts; exit code 1 if one fails.
+
+    \b
+    agent-envs check SearchQA                            an id of ours
+    agent-envs check my_module:MyEnv                     a TurnEnv of yours
+    agent-envs check gym:CartPole-v1                     any id of Gymnasium; gym:module:Env-v0 imports a module first
+    agent-envs check openenv:http://127.0.0.1:8000       a running server of OpenEnv's
+    agent-envs check verifiers:my_taskset --solved 1     a taskset or environment of verifiers', without a model
+
+    A part that cannot be asked of an environment did not pass; how many these are stands below the report.
+    """  # noqa: D301 - \b keeps the lines of the examples apart
     from agent_envs.base.errors import MissingExtra, UsageError
     from agent_envs.checker import check_turn_env
-    from agent_envs.core.registry import env_ids as registered
+    from agent_envs.checker.third_party import check_third_party
+    from agent_envs.core.registry import env_ids
+    from agent_envs.integrations.third_party import third_party_env
 
-    names = registered() if all_ids else list(env_ids or [])
+    names = env_ids() if all_ids else list(names or [])
     if not names:
         raise UsageError("check: name an id, or --all")
     reports, missing = [], []
     for name in names:
         tell = None if as_json else lambda what, name=name: show(f"{name}: {what} ...", file=sys.stderr)
+        sys.path.insert(0, "")
+        options: dict[str, Any] = {"episodes": episodes, "progress": tell}
+        options |= {} if hostile is None else {"hostile": hostile}
+        if (env := third_party_env(name, named_values(arg, "--arg"), solved)) is not None:
+            reports.append(check_third_party(env, **options))
+            continue
         try:
-            reports.append(check_turn_env(_subject(name, arg), episodes=episodes, hostile=hostile, progress=tell))
+            reports.append(check_turn_env(_subject(name, arg), **options))
         except MissingExtra as reason:
             missing.append(f"{name}: {reason}")
 

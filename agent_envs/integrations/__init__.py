@@ -7,6 +7,7 @@ Modules, in reading order:
     session: `Session`, an environment and the episode in it, by messages, texts and calls, also for an event loop, or in
         token ids; `task_rows`, the tasks of an id as rows of a data set, whose reset gives the start that its prompt shows.
     upstream: importing a trainer late, and building on its classes.
+    third_party: anyone's environment for the checker, by `gym:ID`, `openenv:URL` or `verifiers:ID`.
     trl, trl_rollout, skyrl, openenv, verifiers, verl, gem, inspect_ai: one trainer or tool each.
 """
 

@@ -19,6 +19,13 @@ def create_app(env_id: str, max_concurrent_envs: int = 64, **arguments: Any) -> 
     return served(factory, ours.Turn, ours.Seen, env_name="agent_envs", max_concurrent_envs=max_concurrent_envs)
 
 
+def client(url: str) -> Any:
+    """Return OpenEnv's own client of any server, which connects at its first call; MissingExtra where it is not installed."""
+    with needs("openenv", "openenv"):
+        from openenv.core.generic_client import GenericEnvClient
+    return GenericEnvClient(base_url=url).sync()
+
+
 class _AgentEnvironment:
     """One environment. A reset takes `seed`, `split`, and a `task` or `index`; a step takes a text, or an expanded action."""
 

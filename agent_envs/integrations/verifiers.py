@@ -1,5 +1,6 @@
 """verifiers plays ids of ours in its own episodes: a taskset of `task_rows`, and an environment that answers each turn."""
 
+from importlib import import_module
 from typing import Any
 
 from agent_envs.integrations.session import Row, Session, task_rows
@@ -24,6 +25,12 @@ async def _run(self: Any, task: Any, agents: Any) -> None:
     trace.record_reward("episode", sum(session.rewards))
     trace.record_metrics({"success": float(session.success), "truncated": float(session.end == "truncated")})
     trace.info["rewards"], trace.info["end"] = session.rewards, session.end
+
+
+def package() -> Any:
+    """Return verifiers' own package; MissingExtra where it is not installed."""
+    with needs("verifiers", "verifiers"):
+        return import_module("verifiers.v1")
 
 
 def _classes() -> tuple[type, ...]:

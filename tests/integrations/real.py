@@ -3,8 +3,9 @@
     python -m tests.integrations.real [NAME...] [--venvs DIR]
 
 Of each it compares the stubs with the package, plays the parity test and runs the page's scripts; of TRL it also trains the toy
-on three seeds, and what `agent-envs export` writes for a hub is installed and played. It prints a line each and ends with 1
-where one failed. With --venvs what is installed there is used again.
+on three seeds; of verifiers and OpenEnv `agent-envs check` plays a sound environment and broken ones (`checked`), and what
+`agent-envs export` writes for a hub is installed and played. It prints a line each and ends with 1 where one failed. With
+--venvs what is installed there is used again.
 """
 
 import argparse
@@ -111,6 +112,7 @@ def examined(name: str, python: Path, work: Path) -> str:
         test = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile", "thorough", PARITY)
         told.append(run(*test, cwd=work, AGENT_ENVS_HOSTS=package.hosts, **variables).strip().splitlines()[-1])
     if name in HUBS:
+        told.append(run(python, "-m", "tests.integrations.checked", name, cwd=work, **variables).strip())
         told.append(_exported(name, python, work, variables))
     for title, script in scripts().items():
         if title.partition("_")[0] == name:
