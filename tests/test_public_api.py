@@ -9,13 +9,12 @@ import agent_envs
 from tests import ROOT
 
 PINNED = [
-    "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodePool", "EpisodeResult", "EpisodeWalk",
-    "Message", "MissingExtra", "Outcome",
-    "Planned", "Policy", "PoolTurn", "ReplayMismatch", "Reply", "Request", "Reward", "RewardSpec", "RunLog", "Share",
-    "Snapshot", "Task", "Term", "ToolCall", "ToolResult", "Trajectory", "TrajectoryTree", "Turn", "TurnEnv", "TurnWrapper", "Unsolvable",
-    "UsageError", "Utterance", "check_turn_env", "env_ids", "fork", "make_vec", "record_turn", "register_companions",
-    "register_snapshot", "replay", "restore", "run_episode", "run_many", "snapshot", "solve", "spec_json",
-    "task_rows", "tool_view",
+    "AgentEnvsError", "BudgetSpent", "DataMissing", "EnvFault", "Episode", "EpisodePool", "EpisodeResult",
+    "EpisodeWalk", "Message", "MissingExtra", "Outcome", "Planned", "Policy", "PoolTurn", "ReplayMismatch", "Reply",
+    "Request", "Reward", "RewardSpec", "RunLog", "Share", "Snapshot", "Task", "Term", "ToolCall", "ToolResult",
+    "Trajectory", "TrajectoryTree", "Turn", "TurnEnv", "TurnWrapper", "Unsolvable", "UsageError", "Utterance",
+    "check_turn_env", "env_ids", "fork", "make_vec", "record_turn", "register_companions", "register_snapshot",
+    "replay", "restore", "run_episode", "run_many", "snapshot", "solve", "spec_json", "task_rows", "tool_view",
 ]  # fmt: skip
 
 
