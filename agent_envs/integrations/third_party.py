@@ -22,6 +22,7 @@ from agent_envs.integrations import openenv, verifiers
 from agent_envs.integrations.session import Row
 
 MOST_TASKS = 256  # of a taskset that are listed
+MOST_SECONDS = 60  # for an episode of verifiers' to go on, or to be left
 
 
 def third_party_env(name: str, arguments: Row, solved: float | None = None) -> ThirdPartyEnv | None:
@@ -228,18 +229,20 @@ class TasksetEpisodes:
     def _leave(self) -> None:
         if self._episode is not None:
             self._episode.cancel()
-            self._loop.run_until_complete(asyncio.wait({self._episode}))
+            self._loop.run_until_complete(asyncio.wait({self._episode}, timeout=MOST_SECONDS))
             self._episode = None
 
     def _go_on(self) -> Step:
         """Run the episode until it asks an agent or ends."""
         assert self._episode is not None
         question = self._loop.create_task(self._questions.get())
-        first = asyncio.wait({question, self._episode}, return_when=asyncio.FIRST_COMPLETED)
+        first = asyncio.wait({question, self._episode}, timeout=MOST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         self._loop.run_until_complete(first)
         if question.done():
             return question.result(), 0.0, False
         question.cancel()
+        if not self._episode.done():
+            raise TimeoutError(f"neither a question nor an end within {MOST_SECONDS} s")
         reward = self._episode.result()
         self.flaw = reward_flaw(reward)
         return "", float(reward), True

@@ -83,7 +83,7 @@ def check(*arguments) -> tuple[int, dict]:
     """Return exit code and report of `agent-envs check`."""
     options = ("--json", "-n", "4", "--hostile", "40", "--solved", "1")
     command = [sys.executable, "-m", "agent_envs", "check", *arguments, *options]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert ran.stdout, ran.stderr[-2000:]
     (report,) = json.loads(ran.stdout)["reports"]
     return ran.returncode, report
