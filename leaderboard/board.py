@@ -23,9 +23,9 @@ from pydantic import Field, ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.strict_model import Strict
-from agent_envs.evaluation.submission.lookalikes import lookalikes
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, LongLine, Notes, Submission, Url
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
+from agent_envs.evaluation.verification.badges import lookalikes
 from agent_envs.evaluation.verification.directory import Rejected, parsed
 from agent_envs.evaluation.verification.suites_known import known_suite, registrations_of, small_file
 from agent_envs.evaluation.verification.verify import ACCEPTED, How, Verification, verify

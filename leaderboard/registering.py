@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal
-from agent_envs.evaluation.submission.lookalikes import skeleton
 from agent_envs.evaluation.suites.draw import drawn_suite, round_nonce
 from agent_envs.evaluation.suites.suite import Suite, first_fault, suite_text
+from agent_envs.evaluation.verification.badges import skeleton
 from agent_envs.evaluation.verification.suites_known import NAME, Registration, registrations_of
 
 DAYS = 30  # that a pack may take

@@ -8,6 +8,5 @@ Modules, in reading order:
     replaying: one row's actions are stepped again, for packing and for verification alike.
     replay_pool: many rows, in processes that are bounded; what a killed packing or verification had checked.
     provenance: `--about`: what a run, the installation and a person say of agent, models and machine.
-    lookalikes: flags for names that mix scripts, and for names that a reader takes for one another.
     secrets_scan: the search for API keys, tokens, home directories and e-mail addresses.
 """

@@ -6,5 +6,5 @@ Modules, in reading order:
     shards: the gzip files of rows, read under limits.
     small_files: attempts.jsonl, held against the episodes, and recorded answers.
     suites_known: the suite of a submission, as this installation or the board's registry has it; registrations are read here.
-    badges: what a verdict proves, and what it does not.
+    badges: what a verdict proves, and what it does not; names that look like others.
 """

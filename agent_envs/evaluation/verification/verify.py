@@ -18,13 +18,12 @@ from agent_envs.evaluation.runs.measures import UNPLAYED
 from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
-from agent_envs.evaluation.submission.lookalikes import lookalikes, mixed_scripts
 from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
 from agent_envs.evaluation.submission.replay_pool import SECONDS, Checks, Line, Replaying, check_all
 from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
 from agent_envs.evaluation.suites.suite import Suite, suite_text
-from agent_envs.evaluation.verification.badges import BADGES, ranked
+from agent_envs.evaluation.verification.badges import BADGES, lookalikes, mixed_scripts, ranked
 from agent_envs.evaluation.verification.directory import Directory, Rejected, parsed
 from agent_envs.evaluation.verification.small_files import attempt_findings, lines_of, unpack_answers
 from agent_envs.evaluation.verification.suites_known import BoardSuite, known_suite

@@ -1,6 +1,6 @@
 """Names that look alike are told, and names of one script are not."""
 
-from agent_envs.evaluation.submission.lookalikes import lookalikes, mixed_scripts
+from agent_envs.evaluation.verification.badges import lookalikes, mixed_scripts
 from tests.rows import each_row
 
 
