@@ -186,9 +186,7 @@ def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedToken
         return frozenset(ids)
     own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = {own} if isinstance(own, int) else set(own or ())
-    if tokenizer is not None and tokenizer.eos_token_id is not None:
-        ends.add(tokenizer.eos_token_id)
-    return frozenset(ends)
+    return frozenset({*ends, getattr(tokenizer, "eos_token_id", None)} - {None})
 
 
 def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:

@@ -60,8 +60,7 @@ class HFEngine:
         check_cacheable(config)
         self.batch = batch
         self.eos_ids = end_ids(eos_ids, model, tokenizer)
-        self.cache_misses = 0
-        self.prefilled_tokens = 0
+        self.cache_misses = self.prefilled_tokens = 0
         self._model = model
         self._layers: int = config.num_hidden_layers
         self._longest: int | None = getattr(config, "max_position_embeddings", None)

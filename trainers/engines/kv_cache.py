@@ -39,6 +39,12 @@ def check_cacheable(config: PretrainedConfig) -> None:
         raise UsageError(f'rope_type="{rope["rope_type"]}" turns earlier tokens as a sequence grows: use VLLMEngine')
 
 
+def compute_type(device: torch.device, dtype: torch.dtype) -> torch.dtype:
+    """Return the type that attention computes in: that of mixed precision where it is on, else `dtype`."""
+    # Rotary embedding makes float32 keys under mixed precision: kept so, attention would cast all of them for every token.
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else dtype
+
+
 class SlotCache(Cache):
     """The keys and values of every layer, as one tensor.
 
@@ -80,7 +86,8 @@ class SlotCache(Cache):
         rows, heads, _, dim = keys.shape
         if keys.shape != values.shape:
             raise UsageError(f"keys {tuple(keys.shape)} and values {tuple(values.shape)} differ: use VLLMEngine")
-        self.states = keys.new_empty(2 * self._depth, rows, heads, self._columns, dim)
+        dtype = compute_type(keys.device, keys.dtype)
+        self.states = keys.new_empty(2 * self._depth, rows, heads, self._columns, dim, dtype=dtype)
         self.aim(self._start, self._stop)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainers.contracts import Prefix, common_beginning
-from trainers.engines.kv_cache import CachedTokens, SlotCache, last_mlp, only_at
+from trainers.engines.kv_cache import CachedTokens, SlotCache, compute_type, last_mlp, only_at
 
 Read = Callable[..., torch.Tensor]
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
@@ -212,13 +212,14 @@ def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tup
     cache = SlotCache(layers, each.width + room, _cache_states(each, room))
     cache.aim(kept_width, each.width)
     device = model.device
-    dtype = cache.states.dtype if cache.states is not None else model.dtype
     causal = not kept_width and bool(valid.all())
     ends = torch.arange(fresh_width - 1, count * fresh_width, fresh_width, device=device)
     with only_at(last_mlp(model.get_decoder(), layers), ends):
         logits = read(
             input_ids=ids.to(device),
-            attention_mask=None if causal else prefill_mask(valid.to(device), fresh_width, dtype),
+            attention_mask=None
+            if causal
+            else prefill_mask(valid.to(device), fresh_width, compute_type(device, model.dtype)),
             position_ids=positions.to(device),
             past_key_values=cache,
             use_cache=True,

@@ -6,6 +6,7 @@ import string
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -575,6 +576,39 @@ def test_half_precision():
         results = engine.generate(prefixes, PLAIN)
         assert worst_difference(model, prefixes, results) < 0.1
         prefixes = next_turn(generator, prefixes, results)
+
+
+class AttentionTypes(TorchDispatchMode):
+    """The types that attention computes with, and the largest tensor whose type was changed, behind autocast."""
+
+    def __init__(self):
+        super().__init__()
+        self.types, self.cast = set(), 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if "scaled_dot_product" in str(function):
+            masks = [(kwargs or {}).get("attn_mask")]
+            self.types.add(tuple({each.dtype for each in (*args, *masks) if isinstance(each, torch.Tensor)}))
+        if "_to_copy" in str(function):
+            self.cast = max(self.cast, args[0].numel())
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("lengths", [(90, 90, 90), (90, 80, 30)], ids=["whole", "ragged"])
+def test_the_cache_has_the_type_of_mixed_precision(lengths):
+    """Weights that train are float32, and so are their keys; kept so, attention would cast the whole cache for every token."""
+    model, generator = qwen2(), random.Random("mixed")
+    engine = HFEngine(model, None, eos_ids=())
+    prefixes = [Prefix(tokens(generator, n, n), 8, seed=n + at, session=f"s{at}") for at, n in enumerate(lengths)]
+    with torch.autocast("cpu", torch.bfloat16):
+        results = engine.generate(prefixes, PLAIN)
+        assert {cache.states.dtype for cache in engine._sessions._caches.values()} == {torch.bfloat16}
+        with AttentionTypes() as seen:
+            again = engine.generate(next_turn(generator, prefixes, results), PLAIN)
+    assert seen.types == {(torch.bfloat16,)}
+    heads, width = 2, 8
+    assert seen.cast < len(prefixes) * heads * width * 90, "the keys of a whole cache were cast"
+    assert worst_difference(model, prefixes, results) < 0.1 and len(again) == 3
 
 
 def test_models_whose_cache_it_cannot_keep_are_refused():
