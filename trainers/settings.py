@@ -162,7 +162,7 @@ class SamplingSettings:
         max_episode_tokens: of text, all that follows the prompt, observations too; 0 for no limit. It gives both faces of a
             task one budget: with expanded actions `max_new_tokens` is that already.
         batch: rows that the engine takes at a time.
-        episodes: of text, played at a time; 0 for as many as `batch`. Two to four times as many give vLLM rows that wait.
+        episodes: of text, played at a time; 0 for as many as `batch`. Two to four times as many leave rows that wait for slots.
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
         sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
         memory_share: of the GPU's memory that vLLM takes.

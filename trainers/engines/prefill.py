@@ -30,6 +30,8 @@ class DecodeRow:
         finish: why it ended.
         old: where its kept tokens lie in the batch: columns from, to.
         new: the first column of its new tokens; they run to the end of the prefix, and drawn ones follow.
+        output: the first column of drawn tokens.
+        watched: tokens at which it may end.
     """
 
     prefix: Prefix
@@ -41,6 +43,8 @@ class DecodeRow:
     finish: str = "length"
     old: tuple[int, int] = (0, 0)
     new: int = 0
+    output: int = 0
+    watched: frozenset[int] = frozenset()
     shared: int = 0
 
     @property
@@ -52,6 +56,10 @@ class DecodeRow:
     def fresh(self) -> tuple[int, ...]:
         """The tokens of the prefix that need a pass; drawn ones are none of them."""
         return self.prefix.ids[self.cache_length :]
+
+    def tokens_of(self, states: torch.Tensor, stop: int) -> torch.Tensor:
+        """Copy its own columns before `stop` from its part of a batch, (2 * layers, heads, columns, dim)."""
+        return torch.cat([states[:, :, self.old[0] : self.old[1]], states[:, :, self.new : stop]], dim=2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """HFEngine: what it says of its samples is what the model says without any cache, turn after turn."""
 
+import itertools
 import random
 import string
+from dataclasses import replace
 
 import pytest
 import torch
@@ -175,6 +177,27 @@ def test_a_row_draws_the_same_tokens_in_any_batch(drawn_alone, batch):
         assert [found[prefix].ids for prefix in prefixes] == [result.ids for result in alone]
         engine.forget()
     assert len({result.ids for result in alone}) == 17
+
+
+@pytest.mark.parametrize("look_every", [1, 8])
+def test_slots_are_filled_again_and_no_token_changes(look_every):
+    """200 prompts in 24 slots, forks of some a turn later: each draws what it draws in a batch that holds them all."""
+    model, generator = qwen2(), random.Random("slots")
+    engine, whole = (HFEngine(model, None, eos_ids=range(200, 204), batch=size) for size in (24, 256))
+    engine._look_every = look_every
+    rows = ragged(generator, 200, longest=70)
+    for turn in range(2):
+        results = engine.generate(rows, PLAIN)
+        assert [result.ids for result in results] == [result.ids for result in whole.generate(rows, PLAIN)]
+        assert worst_difference(model, rows, results) < 1e-5
+        if not turn:  # where a batch lasts as long as its longest row
+            lasts = [24 * max(len(result.ids) for result in results[at : at + 24]) for at in range(0, 200, 24)]
+            assert engine.slot_passes < 0.55 * sum(lasts)
+            for each, row in itertools.product((engine, whole), rows[::9]):
+                each.fork(row.session, f"{row.session}/f")
+        rows = next_turn(generator, rows, results)
+        rows += [replace(row, session=f"{row.session}/f", seed=row.seed + 7) for row in rows[::9]]
+    assert engine.cache_misses == 0
 
 
 def test_rows_that_end_at_very_different_times(monkeypatch):

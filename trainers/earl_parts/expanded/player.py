@@ -28,9 +28,10 @@ from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
 from trainers.earl_parts.expa_head import Start as HeadStart
 from trainers.earl_parts.expanded.sequences import ExpandedChat, StartState, TextRun, WalkingEpisode, vocabulary_rows
-from trainers.engines.decode import ROOM, Slots, check_sampling, draw, uniforms
+from trainers.engines.decode import check_sampling, draw, uniforms
 from trainers.engines.kv_cache import check_cacheable, evaluating
 from trainers.engines.prefill import DecodeRow, prefill
+from trainers.engines.slots import ROOM, Slots
 from trainers.tokens import ChatTokenizer
 from trainers.training.forward import bare_model, head_is_in, head_of
 
