@@ -297,6 +297,7 @@ def gradient_step(
     *,
     token_budget: int,
     optimiser: Optimiser | None = None,
+    flat_rows: bool = True,
 ) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics; without a trained token nothing moves.
 
@@ -309,22 +310,38 @@ def gradient_step(
             of the whole step: what is differentiated; by default every trained token weighs the same.
         token_budget: tokens of a micro-batch, as `micro_batches` counts them.
         optimiser: of what the losses train; None for the run's model.
+        flat_rows: False where every loss is an advantage times something: rows whose advantages are all 0 have no gradient, so
+            that they are not computed. They stay in the denominators of the loss, and are not in its metrics.
     """
     optimiser = optimiser or parts.optimiser
-    sums = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
-    tokens, count = map(int, parts.processes.sums(sums))
+    counts = [sum(row.sequence.trained) for row in rows]
+    active = [(row, count) for row, count in zip(rows, counts, strict=True) if flat_rows or any(row.advantages)]
+    tokens, count, weight = map(int, parts.processes.sums([sum(counts), len(rows), sum(own for _, own in active)]))
     step_metrics = {"learning_rate": optimiser.learning_rate}
     if tokens == 0:
         return step_metrics
-    totals: dict[str, float] = {"loss": 0.0}
-    for micro in micro_batches_of(rows, parts, token_budget):
+    tensors: list[dict[str, torch.Tensor]] = []
+    for micro in micro_batches_of([row for row, _ in active], parts, token_budget):
         by_token, metrics = token_losses(micro)
         loss = mean(by_token, micro.trained, tokens, count)
         parts.accelerator.backward(loss)
-        totals["loss"] += float(loss.detach()) * tokens
-        add_up(totals, metrics, int(micro.trained.sum()))
-    whole = averages(sums_of_processes(totals), tokens)
+        tensors.append({"loss": loss.detach().double() * weight, "weight": micro.trained.sum(), **metrics})
+    totals: dict[str, float] = {"loss": 0.0}
+    for numbers in _numbers(tensors):
+        totals["loss"] += numbers.pop("loss")
+        add_up(totals, numbers, numbers.pop("weight"))
+    if not active:  # momentum and decay go on as under a gradient of 0
+        for parameter in optimiser.parameters:
+            parameter.grad = torch.zeros_like(parameter)
+    whole = averages(sums_of_processes(totals), max(1, weight))
     return step_metrics | whole | {"grad_norm": optimiser.step(parts.accelerator)}
+
+
+def _numbers(rows: Sequence[Mapping[str, torch.Tensor]]) -> list[dict[str, float]]:
+    """Return scalar tensors as numbers, by one copy from the device for all of them."""
+    values = [value.double() for row in rows for value in row.values()]
+    numbers = iter(torch.stack(values).tolist() if values else ())
+    return [{name: next(numbers) for name in row} for row in rows]
 
 
 def micro_batches_of(rows: Sequence[TrainRow], parts: Any, token_budget: int) -> Iterator[MicroBatch]:

@@ -54,6 +54,7 @@ class ExpandedPlayer:
         sampled_tokens: decisions drawn so far, over all episodes: tokens and expanded actions.
         edited: texts that an environment recorded otherwise than they were sampled.
         services: what stands before the outside services of its environments.
+        report: called with "episodes" and the share of a plan that is played.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class ExpandedPlayer:
         self.name, self.batch = name, batch
         self.sampled_tokens = self.edited = 0
         self.services = Services()
+        self.report: Callable[[str, float], None] = lambda stage, share: None
         self._model, self._head, self._sampling, self._within = model, head, sampling, within
         self._words = ExpandedChat(chat, head.rows)
         self._new = max_new_tokens
@@ -127,6 +129,7 @@ class ExpandedPlayer:
                 self.sampled_tokens += episode.decisions
                 self.edited += episode.edited
             self._episodes |= episodes
+            self.report("episodes", len(results) / len(plan))
         return results
 
     def sequences(self, key: str) -> list[TokenSequence]:
