@@ -234,7 +234,9 @@ class LogSettings:
         trackio: name of a trackio project; empty for none.
         wandb: name of a Weights & Biases project; empty for none.
         checkpoint_every: steps between checkpoints; 0 for the last step alone.
-        keep_checkpoints: how many of them stay.
+        keep_checkpoints: how many of them stay: 12 bytes a weight each. One more is there while it is written.
+        optimiser: False keeps weights alone, in the type that the model computes in: the best, or the last. No run goes on
+            from them.
         episodes: keep every training episode with its tokens in OUT/episodes-PROCESS.jsonl; of a step that was played twice,
             after a kill, the later rows count.
         curves: draw OUT/curves.png at the end; it takes as long as some steps of a tiny model.
@@ -244,7 +246,8 @@ class LogSettings:
     trackio: str = ""
     wandb: str = ""
     checkpoint_every: int = 10
-    keep_checkpoints: int = 2
+    keep_checkpoints: int = 1
+    optimiser: bool = True
     episodes: bool = False
     curves: bool = True
 
