@@ -54,7 +54,8 @@ class Optimiser:
             {"params": [p for p in self.parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
         groups = [group for group in groups if group["params"]]
-        self.adamw = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas)
+        fused = all(parameter.is_cuda for parameter in self.parameters) or None  # on a CPU it would round otherwise
+        self.adamw = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=fused)
 
     @property
     def learning_rate(self) -> float:
@@ -84,7 +85,7 @@ class Optimiser:
         for group in self.adamw.param_groups:
             group["lr"] = self.learning_rate
         self.adamw.step()
-        if not all(bool(parameter.isfinite().all()) for parameter in self.parameters):
+        if not bool(torch.stack([parameter.isfinite().all() for parameter in self.parameters]).all()):
             raise AgentEnvsError(f"update {self.steps + 1}: weights are not finite any more; {RECOVERY}")
         self.adamw.zero_grad(set_to_none=True)
         self.steps += 1
