@@ -340,7 +340,7 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
     if sampling.engine == "hf":
         from trainers.engines.hf import HFEngine
 
-        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
+        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends, cache_gb=sampling.cache_gb)
     if head_of(model) is not None:
         raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
     if accelerator.num_processes > 1:

@@ -166,6 +166,7 @@ class SamplingSettings:
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
         sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
         memory_share: of the GPU's memory that vLLM takes.
+        cache_gb: of keys and values that hf keeps of conversations, in 10**9 bytes; others are computed anew.
     """
 
     engine: Literal["hf", "vllm"] = "hf"
@@ -181,15 +182,16 @@ class SamplingSettings:
     template: str = "auto"
     sync_tolerance: float = 0.0
     memory_share: float = 0.4
+    cache_gb: float = 6.0
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range."""
         at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch")
         if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
             raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
-        for name in ("max_episode_tokens", "episodes"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"sampling.{name}={getattr(self, name)}: give a whole number >= 0")
+        for name in ("max_episode_tokens", "episodes", "cache_gb"):
+            if not getattr(self, name) >= 0:
+                raise UsageError(f"sampling.{name}={getattr(self, name)}: give a number >= 0")
         if self.eval_top_k < 0 or not 0 < self.eval_top_p <= 1:
             raise UsageError("sampling.eval_top_k is >= 0, sampling.eval_top_p above 0 and at most 1")
 

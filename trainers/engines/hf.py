@@ -43,7 +43,7 @@ class HFEngine:
         tokenizer: PreTrainedTokenizerBase | None,
         *,
         batch: int = 64,
-        cache_tokens: int = 262_144,
+        cache_gb: float = 6.0,
         eos_ids: Iterable[int] | None = None,
     ) -> None:
         """Look at a model, and refuse one whose cache could not be kept exactly.
@@ -52,7 +52,7 @@ class HFEngine:
             model: on its device, unwrapped (no DistributedDataParallel around it).
             tokenizer: decodes what stop texts are looked for in; None if no prefix has any.
             batch: rows a pass: slots; further prefixes wait for the rows that end.
-            cache_tokens: how many tokens are kept over all sessions; the least recently used go first.
+            cache_gb: of keys and values kept over all sessions, in 10**9 bytes; the least recently used go first.
             eos_ids: default: those of the model's generation configuration and of the tokenizer.
         """
         if batch < 1:
@@ -69,7 +69,7 @@ class HFEngine:
         self._layers: int = config.num_hidden_layers
         self._longest: int | None = getattr(config, "max_position_embeddings", None)
         self._stops = StopTexts(tokenizer)
-        self._sessions = SessionStore(cache_tokens)
+        self._sessions = SessionStore(cache_gb * 1e9)
 
     def fork(self, session: str, new: str) -> None:
         """Share a session's cache with a new session, with all that it reads in the same context later."""
@@ -96,14 +96,9 @@ class HFEngine:
             waiting = self._batches(open_rows)
             for seats in waiting:
                 decoding = Decoding(
-                    model=self._model,
-                    seats=seats,
-                    waiting=waiting,
-                    sampling=sampling,
-                    is_end=self._is_end,
-                    keep=self._sessions.put,
-                    look_every=self._look_every,
-                )
+                    model=self._model, seats=seats, waiting=waiting, sampling=sampling, look_every=self._look_every,
+                    is_end=self._is_end, keep=self._sessions.put,
+                )  # fmt: skip
                 decoding.run()
                 self.slot_passes += decoding.slot_passes
         self.sampled_tokens += sum(len(row.ids) for row in rows)

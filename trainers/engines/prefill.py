@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainers.contracts import Prefix, common_beginning
-from trainers.engines.kv_cache import CachedTokens, SlotCache, compute_type, last_mlp, only_at
+from trainers.engines.kv_cache import CachedTokens, SlotCache, compute_type, last_mlp, only_at, run_cached
 
 Read = Callable[..., torch.Tensor]
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
@@ -140,8 +140,8 @@ def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read:
 
 
 def last_logits(model: Any, **inputs: Any) -> torch.Tensor:
-    """Run a causal language model and return the logits after the last tokens, (rows, vocabulary)."""
-    logits: torch.Tensor = model(logits_to_keep=1, **inputs).logits
+    """Run a causal language model on a cache and return the logits after the last tokens, (rows, vocabulary)."""
+    logits: torch.Tensor = run_cached(model, logits_to_keep=1, **inputs).logits
     return logits[:, -1]
 
 
@@ -229,8 +229,7 @@ def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tup
             if causal
             else prefill_mask(valid.to(device), fresh_width, compute_type(device, model.dtype)),
             position_ids=positions.to(device),
-            past_key_values=cache,
-            use_cache=True,
+            cache=cache,
         )
     assert cache.states is not None
     return cache.states, logits

@@ -51,7 +51,7 @@ class Slots:
         self.column = column + 1
         self._cache.aim(column, self.column)
         mask = None if self._mask is None else self._mask[..., : self.column]
-        return {"attention_mask": mask, "past_key_values": self._cache, "use_cache": True}
+        return {"attention_mask": mask, "cache": self._cache}
 
     def fill(self, slot: int, states: torch.Tensor, steps: int) -> None:
         """Give a slot to another row, whose prefix (2 * layers, heads, tokens, dim) ends at the present column."""
@@ -165,16 +165,9 @@ class Decoding:
     """
 
     def __init__(
-        self,
-        *,
-        model: Any,
-        seats: Seats,
-        waiting: Iterator[Seats],
-        sampling: Sampling,
-        is_end: Callable[[DecodeRow], bool],
-        keep: Callable[[str, CachedTokens], None],
-        look_every: int = 1,
-    ) -> None:
+        self, *, model: Any, seats: Seats, waiting: Iterator[Seats], sampling: Sampling, look_every: int = 1,
+        is_end: Callable[[DecodeRow], bool], keep: Callable[[str, CachedTokens], None],
+    ) -> None:  # fmt: skip
         """Take over a batch.
 
         Args:
@@ -182,9 +175,9 @@ class Decoding:
             seats: the batch.
             waiting: further batches, none with a longer prefix than one before it.
             sampling: how tokens are drawn.
+            look_every: tokens between two looks at what ends.
             is_end: told of a row whose newest token is watched, whether it has ended.
             keep: called with the session of a row that ended, and what to keep of it.
-            look_every: tokens between two looks at what ends.
         """
         self._model, self._sampling, self._is_end, self._keep = model, sampling, is_end, keep
         self._seats, self._waiting, self._look_every = seats, waiting, look_every

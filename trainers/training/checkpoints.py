@@ -99,13 +99,9 @@ class Checkpoints:
     """The checkpoints of one run. One process writes them; the others of a distributed run only load."""
 
     def __init__(
-        self,
-        folder: Path,
-        keep: int = 2,
-        best_within_steps: int = 0,
-        dtype: torch.dtype = torch.float32,
-        optimiser: bool = True,
-    ) -> None:
+        self, folder: Path, keep: int = 2, best_within_steps: int = 0,
+        dtype: torch.dtype = torch.float32, optimiser: bool = True,
+    ) -> None:  # fmt: skip
         """Take the folder; nothing is read or written yet.
 
         Args:

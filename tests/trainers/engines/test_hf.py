@@ -28,6 +28,7 @@ from trainers.engines.hf import HFEngine
 
 VOCABULARY = 261
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)
+TOKEN_BYTES = 2 * 2 * 2 * 8 * 4  # keys and values of two layers, two heads of width 8, float32
 PLAIN = Sampling()
 
 
@@ -379,7 +380,7 @@ def test_a_prefix_that_is_just_what_was_kept_goes_on_from_it():
 
 def test_the_least_recently_used_sessions_go_first():
     model = qwen2()
-    engine = HFEngine(model, None, eos_ids=(), cache_tokens=30)
+    engine = HFEngine(model, None, eos_ids=(), cache_gb=30.5 * TOKEN_BYTES / 1e9)
     prefixes = {name: Prefix((i, 2, 3), 8, seed=i, session=name) for i, name in enumerate("abcd")}
     results = {}
     for name in "abc":  # each leaves 10 tokens
@@ -555,6 +556,11 @@ def test_no_more_tokens_than_the_model_has_positions(model):
     assert len(engine.generate([*many, prefixes[1]], PLAIN)[-1].ids) == 4
     with pytest.raises(UsageError, match=f"{longest + 1} tokens.*max_position_embeddings is {longest}"):
         engine.generate([Prefix((1,) * (longest + 1), 9)], PLAIN)
+
+
+@pytest.mark.filterwarnings("error:.*past_key_values")
+def test_the_cache_has_the_name_that_the_model_knows(model):
+    HFEngine(model, None).generate([Prefix((1, 2, 3), 4)], PLAIN)
 
 
 def test_nothing_to_do():

@@ -29,7 +29,7 @@ from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
 from trainers.earl_parts.expa_head import Start as HeadStart
 from trainers.earl_parts.expanded.sequences import ExpandedChat, StartState, TextRun, WalkingEpisode, vocabulary_rows
 from trainers.engines.decode import check_sampling, draw, uniforms
-from trainers.engines.kv_cache import check_cacheable, evaluating
+from trainers.engines.kv_cache import check_cacheable, evaluating, run_cached
 from trainers.engines.prefill import DecodeRow, prefill
 from trainers.engines.slots import ROOM, Slots
 from trainers.tokens import ChatTokenizer
@@ -313,5 +313,5 @@ class _Slot:
 
 def _last_states(decoder: Any, **inputs: Any) -> torch.Tensor:
     """Run a model without its language head and return the states of the last tokens, (rows, width)."""
-    states: torch.Tensor = decoder(**inputs).last_hidden_state
+    states: torch.Tensor = run_cached(decoder, **inputs).last_hidden_state
     return states[:, -1]
