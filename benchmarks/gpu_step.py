@@ -83,6 +83,7 @@ def main() -> None:
                 print(
                     f"{name + ', ' + side:<16}{figures['sampled'] / figures['step']:>8,.0f} sampled tokens/s"
                     f"{figures['step']:>8.2f} s a step{figures['peak_mb'] / 1024:>8.1f} GB{figures['mfu']:>8.1%} MFU"
+                    f"{figures.get('slots_in_use', 1):>8.1%} of slots in use"
                 )
     if options.out:
         record: dict[str, Any] = {"command": "python -m benchmarks.gpu_step " + " ".join(sys.argv[1:])}

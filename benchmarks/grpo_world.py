@@ -159,7 +159,8 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     settings = settings_of(cell)
     marks: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run") as run:
-        run.parts.engine.eos_ids = frozenset()  # type: ignore[attr-defined]
+        engine: Any = run.parts.engine
+        engine.eos_ids = frozenset()
         original_end_step = run.end_step
         print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)
 
@@ -182,6 +183,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
         "sampled": statistics.mean(mark["sampled"] for mark in marks[1:]),
         "tokens": statistics.mean(mark["tokens"] for mark in marks[1:]),
         "peak_mb": marks[-1]["peak_mb"],
+        "slots_in_use": engine.sampled_tokens / engine.slot_passes,
         "versions": {name: version(name) for name in ("torch", "transformers", "accelerate", "numpy")},
     }
 

@@ -68,6 +68,7 @@ class EnginePolicy:
         sampled_tokens: drawn so far, over all episodes.
         edited: turns whose text the environment recorded otherwise than it was sampled (lone surrogates, the length cap).
         services: what stands before the outside services of the environments that it plays.
+        report: called with "episodes" and the share of a plan that is played.
     """
 
     can_prefill = True
@@ -97,6 +98,7 @@ class EnginePolicy:
         self.name, self.batch = name, batch
         self.sampled_tokens = self.edited = 0
         self.services = Services()
+        self.report: Callable[[str, float], None] = lambda stage, share: None
         self._engine, self._chat, self._sampling = engine, chat, sampling
         self._max_new_tokens, self._max_context = max_new_tokens, max_context
         self._max_episode_tokens = max_episode_tokens or math.inf
@@ -110,7 +112,10 @@ class EnginePolicy:
             BudgetSpent: nothing may be paid any more, so that episodes are missing.
         """
         pairs = run_many(plan, self, concurrency=self.batch, services=self.services)
-        results = {item.key: result for item, result in pairs}
+        results = dict[str, EpisodeResult]()
+        for item, result in pairs:
+            results[item.key] = result
+            self.report("episodes", len(results) / len(plan))
         cut = [result.fault for result in results.values() if result.status == "budget"]
         if cut or len(results) < len(plan):
             raise BudgetSpent(cut[0] if cut else "a limit on calls or dollars is reached")
@@ -335,7 +340,7 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
     if sampling.engine == "hf":
         from trainers.engines.hf import HFEngine
 
-        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
+        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends, cache_gb=sampling.cache_gb)
     if head_of(model) is not None:
         raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
     if accelerator.num_processes > 1:

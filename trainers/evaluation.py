@@ -16,6 +16,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.terminal import stage_lines
 from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.core.registry import companion
 from agent_envs.core.trajectory import Turn
@@ -273,6 +274,7 @@ class Evaluator:
         measurement = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:
+                self.player.report = stage_lines(f"{name}, {tasks} tasks of {split}")
                 measurement = measure_all(self.player, specs, split, tasks, f"{self._settings.seed}/{name}")
         self._accelerator.wait_for_everyone()
         return measurement
@@ -376,7 +378,10 @@ def few_valid(share: float) -> str:
     """Return a warning where fewer turns are valid than training needs, and what helps; "" where enough are."""
     if share >= MIN_VALID:
         return ""
-    return f"warning: {100 * share:.1f} % of the turns held a valid action: try examples=1 in --env.arguments, or a warm start"
+    return (
+        f"warning: {100 * share:.1f} % of the turns held a valid action: give --warm-start.demonstrations, "
+        """or worked turns: --env.arguments '{"examples": 1}'"""
+    )
 
 
 def _grams(text: str) -> list[tuple[str, ...]]:

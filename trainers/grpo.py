@@ -14,7 +14,8 @@ Deviations from the paper (DeepSeekMath, arXiv 2402.03300, section 4.1; details 
  4. Episodes that an outside fault ended have no reward: they leave their group.
  5. One gradient step a batch of episodes unless `--epochs` or `--minibatches` say otherwise; with one, every ratio is 1.
     Minibatches are whole groups as far as they divide.
- 6. Group std with ddof 1, plus 1e-4; flat groups stay in the denominator of the loss unless `--drop-flat-groups`.
+ 6. Group std with ddof 1, plus 1e-4; flat groups stay in the denominator of the loss unless `--drop-flat-groups`;
+    metrics of the update are of the rows that have a gradient.
  7. The KL term is not weighted by the importance weights of `--correction`; with LoRA the reference is the base model.
  8. `--credit turn` leaves out the weight gamma_turn^(t-1) of turn t.
 From the released Search QA trainers (Search-R1, a verl fork, and SkyRL): no rolling window that cuts the prompt off on the
@@ -218,7 +219,8 @@ def update(rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings) -> di
         return token_losses(logprobs, entropies, micro, settings)
 
     mean = partial(mean_loss, settings=settings)
-    return gradient_step(rows, run.parts, by_token, mean, token_budget=settings.token_budget)
+    flat = bool(settings.entropy or (settings.beta and settings.kl_in == "loss"))  # what else rows learn from
+    return gradient_step(rows, run.parts, by_token, mean, token_budget=settings.token_budget, flat_rows=flat)
 
 
 def token_losses(

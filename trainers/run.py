@@ -28,7 +28,7 @@ from trainers.sampling import EpisodeGroup, distinct_calls, log_episodes, play_g
 from trainers.settings import RunSettings
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
-from trainers.training.models import leave_out, save_model
+from trainers.training.models import compute_dtype, leave_out, save_model
 from trainers.training.optimise import Optimiser, means_of_processes, one_budget, sums_of_processes
 
 
@@ -58,9 +58,10 @@ class TrainingRun:
         self._evaluator = Evaluator(settings, parts.eval_policy, accelerator)
         for note in ceilings(settings) if accelerator.is_main_process else ():
             print(f"note: {note}", file=sys.stderr)
-        keep, best_within = settings.log.keep_checkpoints, settings.evaluation.best_within_steps
-        self._checkpoints = Checkpoints(out / "checkpoints", keep, best_within)
-        self._start = Checkpoints(out / "checkpoints" / "start")
+        log, dtype = settings.log, compute_dtype(settings.model)
+        within = settings.evaluation.best_within_steps
+        self._checkpoints = Checkpoints(out / "checkpoints", log.keep_checkpoints, within, dtype, log.optimiser)
+        self._start = Checkpoints(out / "checkpoints" / "start", dtype=dtype)
         self.step, self.memory = 0, dict[str, Any]()
         self._modules: dict[str, Part] = {}
         self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None,

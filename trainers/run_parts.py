@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,8 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
 
     processes = Processes(make_accelerator(settings.model))
     accelerator = processes.accelerator
+    if accelerator.is_main_process:  # the first line of a run: what follows takes long where a tokenizer is fitted
+        print(f"{out}: environments, model and engine are set up on {processes.device}", file=sys.stderr, flush=True)
     if processes.device.type == "cpu":
         torch.set_num_threads(1)  # two were seven times slower on busy machines
     with contextlib.suppress(OSError, AttributeError):  # another C library than glibc

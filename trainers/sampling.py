@@ -78,9 +78,11 @@ class Player(Protocol):
         sampled_tokens: drawn so far, over all episodes.
         edited: turns whose text the environment recorded otherwise than it was sampled.
         services: what stands before the outside services of the environments that it plays.
+        report: called with "episodes" and the share of a plan that is played, as it grows.
     """
 
     services: Services
+    report: Callable[[str, float], None]
     batch: int
     sampled_tokens: int
     edited: int

@@ -162,10 +162,11 @@ class SamplingSettings:
         max_episode_tokens: of text, all that follows the prompt, observations too; 0 for no limit. It gives both faces of a
             task one budget: with expanded actions `max_new_tokens` is that already.
         batch: rows that the engine takes at a time.
-        episodes: of text, played at a time; 0 for as many as `batch`. Two to four times as many give vLLM rows that wait.
+        episodes: of text, played at a time; 0 for as many as `batch`. Two to four times as many leave rows that wait for slots.
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
         sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
         memory_share: of the GPU's memory that vLLM takes.
+        cache_gb: of keys and values that hf keeps of conversations, in 10**9 bytes; others are computed anew.
     """
 
     engine: Literal["hf", "vllm"] = "hf"
@@ -181,15 +182,16 @@ class SamplingSettings:
     template: str = "auto"
     sync_tolerance: float = 0.0
     memory_share: float = 0.4
+    cache_gb: float = 6.0
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range."""
         at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch")
         if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
             raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
-        for name in ("max_episode_tokens", "episodes"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"sampling.{name}={getattr(self, name)}: give a whole number >= 0")
+        for name in ("max_episode_tokens", "episodes", "cache_gb"):
+            if not getattr(self, name) >= 0:
+                raise UsageError(f"sampling.{name}={getattr(self, name)}: give a number >= 0")
         if self.eval_top_k < 0 or not 0 < self.eval_top_p <= 1:
             raise UsageError("sampling.eval_top_k is >= 0, sampling.eval_top_p above 0 and at most 1")
 
@@ -234,7 +236,9 @@ class LogSettings:
         trackio: name of a trackio project; empty for none.
         wandb: name of a Weights & Biases project; empty for none.
         checkpoint_every: steps between checkpoints; 0 for the last step alone.
-        keep_checkpoints: how many of them stay.
+        keep_checkpoints: how many of them stay: 12 bytes a weight each. One more is there while it is written.
+        optimiser: False keeps weights alone, in the type that the model computes in: the best, or the last. No run goes on
+            from them.
         episodes: keep every training episode with its tokens in OUT/episodes-PROCESS.jsonl; of a step that was played twice,
             after a kill, the later rows count.
         curves: draw OUT/curves.png at the end; it takes as long as some steps of a tiny model.
@@ -244,7 +248,8 @@ class LogSettings:
     trackio: str = ""
     wandb: str = ""
     checkpoint_every: int = 10
-    keep_checkpoints: int = 2
+    keep_checkpoints: int = 1
+    optimiser: bool = True
     episodes: bool = False
     curves: bool = True
 

@@ -71,7 +71,7 @@ def test_what_a_policy_says_is_told_in_numbers():
     assert 0.5 < told["with_reasoning"] <= 1 and 0 < told["distinct_4grams"] < 0.5 and 0 <= told["repeats"] < 1
     assert sum(row["episodes"] for row in told["failures"].values()) == sum(not one.success for one in played)
     words = in_words(told)
-    assert "% of the turns held a valid action: try examples=1" in words and "16 episodes" in words
+    assert "% of the turns held a valid action: give --warm-start.demonstrations" in words and "16 episodes" in words
     assert "warning" not in in_words(
         turn_stats([result for result in results if all(map(valid_turn, result.trajectory.turns))])
     )

@@ -1,11 +1,10 @@
-"""The decoding loop of one batch draws tokens, drops the rows that ended, and runs the model on the drawn tokens.
+"""Tokens are drawn from logits by one uniform each, through the inverse of the cumulative distribution.
 
-Tokens are drawn from logits by one uniform each, through the inverse of the cumulative distribution. A row ends at an
-end-of-sequence token, or at the token that completes a stop text; its place in the batch goes with it.
+A row ends at an end-of-sequence token, or at the token that completes a stop text.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,13 +12,9 @@ from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
-from trainers.engines.kv_cache import CachedTokens, SlotCache
-from trainers.engines.prefill import DecodeRow, PrefilledBatch, additive, last_logits
 
 _KEYS = 2**128
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
-ROOM = 256  # columns at first: rows may end long before their limits
-_DROP_SHARE = 8  # ended rows are dropped once they are one in so many
 
 
 class Draws(NamedTuple):
@@ -54,10 +49,8 @@ def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
     return torch.from_numpy(table)
 
 
-def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) -> torch.Tensor | None:
-    """Return the mask of tokens that rows may draw, (rows, vocabulary) of bool; None if all may be, UsageError for bad ids."""
-    if all(ids is None for ids in allowed):
-        return None
+def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) -> torch.Tensor:
+    """Return the mask of tokens that rows may draw, all for None: (rows, vocabulary) of bool; UsageError for bad ids."""
     table = torch.zeros(len(allowed), vocabulary, dtype=torch.bool)
     for row, ids in enumerate(allowed):
         if ids is None:
@@ -186,9 +179,7 @@ def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedToken
         return frozenset(ids)
     own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = {own} if isinstance(own, int) else set(own or ())
-    if tokenizer is not None and tokenizer.eos_token_id is not None:
-        ends.add(tokenizer.eos_token_id)
-    return frozenset(ends)
+    return frozenset({*ends, getattr(tokenizer, "eos_token_id", None)} - {None})
 
 
 def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:
@@ -205,189 +196,3 @@ def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:
     if length > longest:
         raise UsageError(f"a prefix has {length} tokens; {limit} is {longest}")
     return min(prefix.max_new_tokens, longest - length)
-
-
-class Slots:
-    """Keys, values and attention mask of a batch. A slot is a place in it; several rows may have it one after another.
-
-    Attributes:
-        begin: the first column behind the prefixes.
-    """
-
-    def __init__(self, filled: PrefilledBatch, steps: int) -> None:
-        """Take over a batch after its prefixes, for at most so many passes."""
-        self.begin = self._column = filled.valid.shape[1]
-        self._most = self.begin + steps
-        self._cache = SlotCache(filled.states.shape[0] // 2, 0, filled.states)
-        self._mask = None
-        if not bool(filled.valid.all()):
-            after = torch.ones(filled.valid.shape[0], steps, dtype=torch.bool)
-            valid = torch.cat([filled.valid, after], 1).to(filled.states.device)
-            # (slots, 1, 1, columns): made once, and sliced in each pass; None if there are no holes.
-            self._mask = additive(valid, filled.states.dtype)[:, None, None]
-
-    @property
-    def states(self) -> torch.Tensor:
-        """Keys and values, (2 * layers, slots, heads, columns, dim)."""
-        assert self._cache.states is not None
-        return self._cache.states
-
-    def next_pass(self) -> dict[str, Any]:
-        """Advance by a column, with more room if needed, and return the model's arguments for it, one token a slot."""
-        states, column = self.states, self._column
-        if column >= states.shape[3]:  # room for all that can come, or for as many again, whatever is less
-            wider = states.new_empty(*states.shape[:3], min(self._most, 2 * column), states.shape[4])
-            wider[:, :, :, :column] = states
-            self._cache.states = wider
-        self._column = column + 1
-        self._cache.aim(column, self._column)
-        mask = None if self._mask is None else self._mask[..., : self._column]
-        return {"attention_mask": mask, "past_key_values": self._cache, "use_cache": True}
-
-    def drop(self, running: Sequence[int]) -> list[int] | None:
-        """Drop ended slots if they are an eighth; return the old slot of each that stays, else None; last rows fill gaps.
-
-        Args:
-            running: the slots whose rows still run, in their order.
-
-        Returns:
-            For each slot that stays, which slot it now has its row from; None where too few have ended.
-        """
-        states, count = self.states, len(running)
-        if (states.shape[1] - count) * _DROP_SHARE < states.shape[1]:
-            return None
-        order = list(range(count))
-        free = sorted(set(order) - set(running))
-        moved = [slot for slot in running if slot >= count]
-        for target, source in zip(free, moved, strict=True):
-            order[target] = source
-        if moved:
-            sources, targets = (torch.tensor(slots, device=states.device) for slots in (moved, free))
-            states[:, targets, :, : self._column] = states[:, sources, :, : self._column]
-        self._cache.states = states[:, :count]
-        self._mask = None if self._mask is None else self._mask[torch.tensor(order, device=states.device)]
-        return order
-
-
-class Decoding:
-    """The decoding loop of a batch of rows, each in a slot."""
-
-    def __init__(
-        self,
-        *,
-        model: Any,
-        rows: list[DecodeRow],
-        filled: PrefilledBatch,
-        sampling: Sampling,
-        ends: frozenset[int],
-        stops: StopTexts,
-        keep: Callable[[str, CachedTokens], None],
-    ) -> None:
-        """Take over a batch after its prefixes.
-
-        Args:
-            model: a causal language model in evaluation mode.
-            rows: what is decoded; each is filled in place.
-            filled: what `prefill` made of them.
-            sampling: how tokens are drawn.
-            ends: end-of-sequence tokens.
-            stops: finds stop texts.
-            keep: called with the session of a row that ended, and what to keep of it.
-        """
-        self._model, self._sampling, self._stops, self._keep = model, sampling, stops, keep
-        self._rows = list(rows)  # by slot
-        self._running = list(enumerate(rows))
-        self._ends = ends
-        self._watched = [ends | stops.last_tokens(row.prefix.stop) for row in rows]
-        self._history: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._steps = max(row.limit for row in rows)
-        self._logits = filled.logits
-        device = filled.states.device
-        self._uniforms = uniforms([row.prefix.seed for row in rows], [row.limit for row in rows]).to(device)
-        allowed = allowed_table([row.prefix.allowed_ids for row in rows], filled.logits.shape[-1])
-        self._allowed = None if allowed is None else allowed.to(device)
-        self._positions = self._make_positions().to(device)
-        self._slots = Slots(filled, self._steps)
-
-    def _make_positions(self) -> torch.Tensor:
-        """Return the positions of drawn tokens, (rows, steps); a row that ended must not run past the model's last position."""
-        starts = torch.tensor([len(row.prefix.ids) for row in self._rows]).unsqueeze(1)
-        lasts = torch.tensor([len(row.prefix.ids) + row.limit - 1 for row in self._rows]).unsqueeze(1)
-        return torch.minimum(starts + torch.arange(self._steps), lasts)
-
-    def run(self) -> None:
-        """Decode until every row has ended, keeping sessions' caches; FloatingPointError for logits that are not finite."""
-        logits = self._logits
-        for step in range(self._steps):
-            samples = draw(logits, self._uniforms[:, step], self._sampling, self._allowed)
-            self._history.append((samples.logprobs, samples.entropies))
-            ended = self._note(samples.ids.tolist())
-            ids = samples.ids
-            if ended:
-                self._finish(ended)
-                if not self._running:
-                    break
-                if (order := self._slots.drop([slot for slot, _ in self._running])) is not None:
-                    ids = ids[self._reorder(order)]
-            logits = self._forward(ids, step)
-        self._flush()
-
-    def _note(self, tokens: list[int]) -> list[tuple[int, DecodeRow]]:
-        """Add a token to each row that still runs; return those that it ends."""
-        ended = []
-        for slot, row in self._running:
-            token = tokens[slot]
-            row.ids.append(token)
-            if (token in self._watched[slot] and self._is_end(row, token)) or len(row.ids) == row.limit:
-                ended.append((slot, row))
-        return ended
-
-    def _is_end(self, row: DecodeRow, token: int) -> bool:
-        """Set the row's finish where a token ends it (`eos`, `stop`), and return whether the row has ended."""
-        if token in self._ends:
-            row.finish = "eos"
-        elif self._stops.complete(row.ids, row.prefix.stop) and not row.prefix.is_thinking(
-            self._stops.text_of(row.ids)
-        ):
-            row.finish = "stop"
-        return row.finish != "length"
-
-    def _finish(self, ended: list[tuple[int, DecodeRow]]) -> None:
-        """Keep what sessions need of rows that ended: all their tokens but the last, which the model has not read."""
-        for slot, row in ended:
-            if row.prefix.session:
-                states = self._slots.states[:, slot]
-                stop = self._slots.begin + len(row.ids) - 1
-                parts = [states[:, :, row.old[0] : row.old[1]], states[:, :, row.new : stop]]
-                cache = CachedTokens(row.prefix.ids + tuple(row.ids[:-1]), torch.cat(parts, dim=2))
-                self._keep(row.prefix.session, cache)
-        ended_slots = {slot for slot, _ in ended}
-        self._running = [(slot, row) for slot, row in self._running if slot not in ended_slots]
-
-    def _reorder(self, order: list[int]) -> torch.Tensor:
-        """Follow rows into other slots; return where each slot that stays has its row from, (slots,)."""
-        self._flush()
-        sources = torch.tensor(order, device=self._positions.device)
-        self._uniforms, self._positions = self._uniforms[sources], self._positions[sources]
-        self._allowed = None if self._allowed is None else self._allowed[sources]
-        self._rows = [self._rows[slot] for slot in order]
-        self._watched = [self._watched[slot] for slot in order]
-        self._running = list(enumerate(self._rows))
-        return sources
-
-    def _forward(self, ids: torch.Tensor, step: int) -> torch.Tensor:
-        """Run the model on one token a slot; return the logits of the next, (slots, vocabulary)."""
-        positions = self._positions[:, step : step + 1]
-        return last_logits(self._model, input_ids=ids.unsqueeze(1), position_ids=positions, **self._slots.next_pass())
-
-    def _flush(self) -> None:
-        """Give rows the logprobs and entropies drawn since slots were assigned; FloatingPointError if they are not finite."""
-        logprobs = torch.stack([logprobs for logprobs, _ in self._history], 1)  # (slots, steps)
-        entropies = torch.stack([entropies for _, entropies in self._history], 1)
-        if not bool(torch.isfinite(logprobs).all()):
-            raise FloatingPointError("the model's logits are not finite: its weights diverged, or its dtype overflows")
-        for row, some, others in zip(self._rows, logprobs.tolist(), entropies.tolist(), strict=True):
-            missing = len(row.ids) - len(row.logprobs)
-            row.logprobs += some[:missing]
-            row.entropies += others[:missing]
-        self._history = []

@@ -5,7 +5,7 @@ weights that made them: call `forget()` after every change of weights. Without i
 keys and values of old weights under new ones, and its logprobs are those of neither model.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,10 +13,12 @@ from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Generated, Prefix, Sampling
-from trainers.engines.decode import ROOM, Decoding, StopTexts, check_sampling, end_ids, room_behind
+from trainers.engines.decode import StopTexts, check_sampling, end_ids, room_behind
 from trainers.engines.kv_cache import SessionStore, check_cacheable, evaluating
 from trainers.engines.prefill import DecodeRow, prefill
+from trainers.engines.slots import ROOM, Decoding, Seats
 
+_LOOK_EVERY = 8  # on a GPU each look waits for it
 LIMIT = "the model's max_position_embeddings"
 
 
@@ -29,6 +31,7 @@ class HFEngine:
         cache_misses: rows whose prefix began otherwise than what their session had kept, so that all of it was computed.
         prefilled_tokens: prefix tokens that went through the model so far: of each prefix what follows its longest
             beginning that is kept, or that other rows of the batch have, too.
+        sampled_tokens: drawn so far; `slot_passes`: how often a slot took part in a draw, which is as many where none is idle.
         exact_entropies: True; an engine that estimates them has False.
     """
 
@@ -40,7 +43,7 @@ class HFEngine:
         tokenizer: PreTrainedTokenizerBase | None,
         *,
         batch: int = 64,
-        cache_tokens: int = 262_144,
+        cache_gb: float = 6.0,
         eos_ids: Iterable[int] | None = None,
     ) -> None:
         """Look at a model, and refuse one whose cache could not be kept exactly.
@@ -48,8 +51,8 @@ class HFEngine:
         Args:
             model: on its device, unwrapped (no DistributedDataParallel around it).
             tokenizer: decodes what stop texts are looked for in; None if no prefix has any.
-            batch: rows a pass; more prefixes are taken in turns.
-            cache_tokens: how many tokens are kept over all sessions; the least recently used go first.
+            batch: rows a pass: slots; further prefixes wait for the rows that end.
+            cache_gb: of keys and values kept over all sessions, in 10**9 bytes; the least recently used go first.
             eos_ids: default: those of the model's generation configuration and of the tokenizer.
         """
         if batch < 1:
@@ -60,13 +63,13 @@ class HFEngine:
         check_cacheable(config)
         self.batch = batch
         self.eos_ids = end_ids(eos_ids, model, tokenizer)
-        self.cache_misses = 0
-        self.prefilled_tokens = 0
+        self.cache_misses = self.prefilled_tokens = self.slot_passes = self.sampled_tokens = 0
+        self._look_every = 1 if model.device.type == "cpu" else _LOOK_EVERY
         self._model = model
         self._layers: int = config.num_hidden_layers
         self._longest: int | None = getattr(config, "max_position_embeddings", None)
         self._stops = StopTexts(tokenizer)
-        self._sessions = SessionStore(cache_tokens)
+        self._sessions = SessionStore(cache_gb * 1e9)
 
     def fork(self, session: str, new: str) -> None:
         """Share a session's cache with a new session, with all that it reads in the same context later."""
@@ -87,30 +90,41 @@ class HFEngine:
         rows = [DecodeRow(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
         open_rows = [row for row in rows if row.limit > 0]
         if len(open_rows) > self.batch:
-            # Equal prefixes come together, and rows of like length.
-            open_rows.sort(key=lambda row: (len(row.prefix.ids), row.prefix.ids))
+            # Equal prefixes come together, and rows of like length, the longest first: the others fit where one has ended.
+            open_rows.sort(key=lambda row: (-len(row.prefix.ids), row.prefix.ids))
         with torch.inference_mode(), evaluating(self._model):
-            for start in range(0, len(open_rows), self.batch):
-                self._generate(open_rows[start : start + self.batch], sampling)
+            waiting = self._batches(open_rows)
+            for seats in waiting:
+                decoding = Decoding(
+                    model=self._model, seats=seats, waiting=waiting, sampling=sampling, look_every=self._look_every,
+                    is_end=self._is_end, keep=self._sessions.put,
+                )  # fmt: skip
+                decoding.run()
+                self.slot_passes += decoding.slot_passes
+        self.sampled_tokens += sum(len(row.ids) for row in rows)
         return [Generated(tuple(row.ids), tuple(row.logprobs), tuple(row.entropies), row.finish) for row in rows]
 
-    def _generate(self, rows: list[DecodeRow], sampling: Sampling) -> None:
-        """Prefill the rows from their sessions' caches, and decode them until each has ended."""
-        for row in rows:
-            session = row.prefix.session
-            row.cache, row.shared = self._sessions.longest(session, row.prefix.ids)
-            self.cache_misses += session in self._sessions and row.cache is None
-        filled = prefill(self._model, rows, self._layers, min(ROOM, max(row.limit for row in rows)))
-        self.prefilled_tokens += filled.computed
-        for row in rows:
-            row.cache = None
-        decoding = Decoding(
-            model=self._model,
-            rows=rows,
-            filled=filled,
-            sampling=sampling,
-            ends=self.eos_ids,
-            stops=self._stops,
-            keep=self._sessions.put,
-        )
-        decoding.run()
+    def _batches(self, rows: Sequence[DecodeRow]) -> Iterator[Seats]:
+        """Prefill the rows from their sessions' caches, as many at a time as there are slots, when they are asked for."""
+        for start in range(0, len(rows), self.batch):
+            batch = rows[start : start + self.batch]
+            for row in batch:
+                session = row.prefix.session
+                row.cache, row.shared = self._sessions.longest(session, row.prefix.ids)
+                self.cache_misses += session in self._sessions and row.cache is None
+            filled = prefill(self._model, batch, self._layers, min(ROOM, max(row.limit for row in batch)))
+            self.prefilled_tokens += filled.computed
+            for row in batch:
+                row.cache, row.watched = None, self.eos_ids | self._stops.last_tokens(row.prefix.stop)
+            bound = any(row.prefix.allowed_ids is not None for row in rows)
+            yield Seats(batch, filled, max(row.limit for row in rows), bound)
+
+    def _is_end(self, row: DecodeRow) -> bool:
+        """Set the row's finish where its newest token ends it (`eos`, `stop`), and return whether the row has ended."""
+        if row.ids[-1] in self.eos_ids:
+            row.finish = "eos"
+        elif self._stops.complete(row.ids, row.prefix.stop) and not row.prefix.is_thinking(
+            self._stops.text_of(row.ids)
+        ):
+            row.finish = "stop"
+        return row.finish != "length"

@@ -5,10 +5,12 @@ attention mask hides them. So a step's write is one slice, and what the model re
 evaluation mode for a while, and its last MLP is computed only where it is read.
 """
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -37,6 +39,25 @@ def check_cacheable(config: PretrainedConfig) -> None:
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     if rope.get("rope_type") in _MOVING_ROPE:
         raise UsageError(f'rope_type="{rope["rope_type"]}" turns earlier tokens as a sequence grows: use VLLMEngine')
+
+
+def run_cached(model: Any, cache: "SlotCache", **inputs: Any) -> Any:
+    """Run a transformers model, or its decoder, on a cache, under the name that its version has for it."""
+    bare = getattr(model, "get_base_model", lambda: model)()  # inside peft
+    return model(**{_cache_argument(type(bare)): cache}, use_cache=True, **inputs)
+
+
+@lru_cache
+def _cache_argument(kind: type) -> str:
+    """Return the name of a model's argument for its cache: transformers 5.24 renamed it."""
+    forwards = [inspect.signature(base.forward).parameters for base in kind.__mro__ if "forward" in vars(base)]
+    return "cache" if any("cache" in names for names in forwards) else "past_key_values"
+
+
+def compute_type(device: torch.device, dtype: torch.dtype) -> torch.dtype:
+    """Return the type that attention computes in: that of mixed precision where it is on, else `dtype`."""
+    # Rotary embedding makes float32 keys under mixed precision: kept so, attention would cast all of them for every token.
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else dtype
 
 
 class SlotCache(Cache):
@@ -80,7 +101,8 @@ class SlotCache(Cache):
         rows, heads, _, dim = keys.shape
         if keys.shape != values.shape:
             raise UsageError(f"keys {tuple(keys.shape)} and values {tuple(values.shape)} differ: use VLLMEngine")
-        self.states = keys.new_empty(2 * self._depth, rows, heads, self._columns, dim)
+        dtype = compute_type(keys.device, keys.dtype)
+        self.states = keys.new_empty(2 * self._depth, rows, heads, self._columns, dim, dtype=dtype)
         self.aim(self._start, self._stop)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -106,15 +128,15 @@ class CachedTokens:
 
 
 class SessionStore:
-    """Cached conversations by name; the least recently used go first once they hold more than `limit` tokens.
+    """Cached conversations by name; the least recently used go first once they take more than `limit` bytes.
 
     A fork reads what its trunk has kept, then and later: where the trunk has read on in the same context, so has the fork.
     """
 
-    def __init__(self, limit: int) -> None:
-        """Set up an empty store that holds at most `limit` tokens."""
+    def __init__(self, limit: float) -> None:
+        """Set up an empty store that holds at most `limit` bytes."""
         self.limit = limit
-        self.tokens = 0
+        self.bytes = 0
         self._caches: OrderedDict[str, CachedTokens] = OrderedDict()
         self._trunks: dict[str, str] = {}  # of forks
         self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
@@ -135,6 +157,11 @@ class SessionStore:
         self._trunks[new] = trunk
         self._waiting.setdefault(trunk, []).append(new)
 
+    @property
+    def tokens(self) -> int:
+        """The number of tokens that are cached."""
+        return sum(len(cache.ids) for cache in self._caches.values())
+
     def __contains__(self, name: str) -> bool:
         """Return whether a conversation is cached."""
         return name in self._caches
@@ -148,21 +175,21 @@ class SessionStore:
                     self.put(fork, old)
         self.drop(name)
         self._caches[name] = cache
-        self.tokens += len(cache.ids)
-        while self.tokens > self.limit:
+        self.bytes += cache.states.nbytes
+        while self.bytes > self.limit:
             self.drop(next(iter(self._caches)))
 
     def drop(self, name: str) -> None:
         """Remove the cache of a name."""
         cache = self._caches.pop(name, None)
-        self.tokens -= len(cache.ids) if cache else 0
+        self.bytes -= cache.states.nbytes if cache else 0
 
     def clear(self) -> None:
         """Remove all caches, and what is known of forks."""
         self._caches.clear()
         self._trunks.clear()
         self._waiting.clear()
-        self.tokens = 0
+        self.bytes = 0
 
 
 @contextmanager

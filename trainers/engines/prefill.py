@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainers.contracts import Prefix, common_beginning
-from trainers.engines.kv_cache import CachedTokens, SlotCache, last_mlp, only_at
+from trainers.engines.kv_cache import CachedTokens, SlotCache, compute_type, last_mlp, only_at, run_cached
 
 Read = Callable[..., torch.Tensor]
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
@@ -30,6 +30,8 @@ class DecodeRow:
         finish: why it ended.
         old: where its kept tokens lie in the batch: columns from, to.
         new: the first column of its new tokens; they run to the end of the prefix, and drawn ones follow.
+        output: the first column of drawn tokens.
+        watched: tokens at which it may end.
     """
 
     prefix: Prefix
@@ -41,6 +43,8 @@ class DecodeRow:
     finish: str = "length"
     old: tuple[int, int] = (0, 0)
     new: int = 0
+    output: int = 0
+    watched: frozenset[int] = frozenset()
     shared: int = 0
 
     @property
@@ -52,6 +56,10 @@ class DecodeRow:
     def fresh(self) -> tuple[int, ...]:
         """The tokens of the prefix that need a pass; drawn ones are none of them."""
         return self.prefix.ids[self.cache_length :]
+
+    def tokens_of(self, states: torch.Tensor, stop: int) -> torch.Tensor:
+        """Copy its own columns before `stop` from its part of a batch, (2 * layers, heads, columns, dim)."""
+        return torch.cat([states[:, :, self.old[0] : self.old[1]], states[:, :, self.new : stop]], dim=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +140,8 @@ def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read:
 
 
 def last_logits(model: Any, **inputs: Any) -> torch.Tensor:
-    """Run a causal language model and return the logits after the last tokens, (rows, vocabulary)."""
-    logits: torch.Tensor = model(logits_to_keep=1, **inputs).logits
+    """Run a causal language model on a cache and return the logits after the last tokens, (rows, vocabulary)."""
+    logits: torch.Tensor = run_cached(model, logits_to_keep=1, **inputs).logits
     return logits[:, -1]
 
 
@@ -212,16 +220,16 @@ def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tup
     cache = SlotCache(layers, each.width + room, _cache_states(each, room))
     cache.aim(kept_width, each.width)
     device = model.device
-    dtype = cache.states.dtype if cache.states is not None else model.dtype
     causal = not kept_width and bool(valid.all())
     ends = torch.arange(fresh_width - 1, count * fresh_width, fresh_width, device=device)
     with only_at(last_mlp(model.get_decoder(), layers), ends):
         logits = read(
             input_ids=ids.to(device),
-            attention_mask=None if causal else prefill_mask(valid.to(device), fresh_width, dtype),
+            attention_mask=None
+            if causal
+            else prefill_mask(valid.to(device), fresh_width, compute_type(device, model.dtype)),
             position_ids=positions.to(device),
-            past_key_values=cache,
-            use_cache=True,
+            cache=cache,
         )
     assert cache.states is not None
     return cache.states, logits

@@ -3,10 +3,11 @@
 A checkpoint `step-00000012/` holds `weights.safetensors` (what is trained: all weights, or the adapter), `optimiser.pt`
 and `rng.pt` (read with `weights_only=True`), and `state.json`: the step, the trainer's own state, the sha256 of the other
 files and of itself. Further modules (a critic) have their own `NAME.safetensors` and `NAME.pt` beside them.
-`best-00000010/` holds weights and `state.json` alone.
+`best-00000010/` holds weights, in the type that the model computes in, and `state.json` alone. Equal weights are one file.
 """
 
 import contextlib
+import filecmp
 import json
 import math
 import os
@@ -97,19 +98,25 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of one run. One process writes them; the others of a distributed run only load."""
 
-    def __init__(self, folder: Path, keep: int = 2, best_within_steps: int = 0) -> None:
+    def __init__(
+        self, folder: Path, keep: int = 2, best_within_steps: int = 0,
+        dtype: torch.dtype = torch.float32, optimiser: bool = True,
+    ) -> None:  # fmt: skip
         """Take the folder; nothing is read or written yet.
 
         Args:
             folder: theirs alone.
             keep: how many of the last stay.
             best_within_steps: only up to this step may a checkpoint be the best; 0 for all.
+            dtype: of weights that nothing is trained on from: the best, and all where there is no optimiser.
+            optimiser: False keeps weights alone, from which no run goes on.
         """
         if keep < 1:
             raise UsageError(f"keep={keep}: at least one checkpoint must stay to go on from")
         self.folder = folder
         self.keep = keep
         self.best_within_steps = best_within_steps
+        self._dtype, self._optimiser = dtype, optimiser
 
     def save(
         self,
@@ -133,13 +140,16 @@ class Checkpoints:
         """
         path = self.folder / f"step-{step:08d}"
         with whole_folder(path) as part:
-            _write_weights(model, part)
-            torch.save(optimiser.state_dict(), part / _OPTIMISER)
-            torch.save(_random_state(), part / _RNG)
-            for name, (module, own) in (parts or {}).items():
-                _write_weights(module, part, _part_files(name)[0])
-                torch.save(own.state_dict(), part / _part_files(name)[1])
-            seal_folder(part, {"step": step, "state": state})
+            if self._optimiser:
+                _write_weights(model, part)
+                torch.save(optimiser.state_dict(), part / _OPTIMISER)
+                torch.save(_random_state(), part / _RNG)
+                for name, (module, own) in (parts or {}).items():
+                    _write_weights(module, part, _part_files(name)[0])
+                    torch.save(own.state_dict(), part / _part_files(name)[1])
+            elif self.best() is None:
+                _write_weights(model, part, dtype=self._dtype)
+            self._seal(part, {"step": step, "state": state})
         self._prune()
         return path
 
@@ -157,6 +167,8 @@ class Checkpoints:
             UsageError: it is of another model, or none of those that are there is sound.
         """
         checkpoint = self.latest()
+        if not self._optimiser and checkpoint is not None:
+            raise UsageError(f"{checkpoint.path} has no optimiser (log.optimiser=False), so that the run cannot go on")
         damaged = [path for path in self._folders("step-") if checkpoint is None or path.name > checkpoint.path.name]
         if checkpoint is None and damaged:
             raise UsageError(f"{self.folder}: all checkpoints are damaged; begin a new run in another folder")
@@ -197,8 +209,8 @@ class Checkpoints:
         if best is not None and best.metric >= validation:
             return False
         with whole_folder(self.folder / f"best-{step:08d}") as part:
-            _write_weights(model, part)
-            seal_folder(part, {"step": step, "state": {}, "metric": validation})
+            _write_weights(model, part, dtype=self._dtype)
+            self._seal(part, {"step": step, "state": {}, "metric": validation})
         self._prune()
         return True
 
@@ -212,6 +224,18 @@ class Checkpoints:
         if best is not None:
             load_weights(model, best.path)
         return best
+
+    def _seal(self, part: Path, content: dict[str, Any]) -> None:
+        """Seal a folder whose weights that are the same as others of this run become links to them."""
+        for file in part.glob("*.safetensors"):
+            for other in self.folder.rglob(file.name):
+                if other != file and filecmp.cmp(other, file, shallow=False):
+                    link = part / f"link{PART}"
+                    with contextlib.suppress(OSError):  # a file system without links
+                        os.link(other, link)
+                        link.replace(file)
+                    break
+        seal_folder(part, content)
 
     def _folders(self, prefix: str) -> list[Path]:
         """Return folders of checkpoints, the last first."""
@@ -258,11 +282,15 @@ def _weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
-    """Write the model's weights as a file of safetensors."""
+def _write_weights(
+    model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE, dtype: torch.dtype | None = None
+) -> None:
+    """Write the model's weights as a file of safetensors, in their own type or another."""
     from safetensors.torch import save_file
 
-    save_file({name: weight.detach().contiguous() for name, weight in _weights_of(model).items()}, folder / file)
+    save_file(
+        {name: weight.detach().contiguous().to(dtype) for name, weight in _weights_of(model).items()}, folder / file
+    )
 
 
 def _part_files(name: str) -> tuple[str, str]:

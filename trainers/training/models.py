@@ -178,17 +178,26 @@ def _checkpoint_gradients(model: Any, frozen: bool) -> None:
         bare.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 
+def _frozen_copy(model: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Module:
+    """Return a copy whose weights have a type, and are never there in another; buffers, such as angles, keep theirs."""
+    weights = {
+        id(weight): torch.nn.Parameter(weight.detach().to(dtype, copy=True), requires_grad=False)
+        for weight in model.parameters()
+    }
+    return copy.deepcopy(model, weights).eval()
+
+
 class ReferenceModel:
     """The policy as it was in the beginning: what a KL term compares with.
 
-    With LoRA it is the model with its adapter off, and costs no memory; otherwise a frozen copy. Make it before a
-    checkpoint is loaded into the model.
+    With LoRA it is the model with its adapter off, and costs no memory; otherwise a frozen copy, in the type that is computed
+    in. Make it before a checkpoint is loaded into the model.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        """Copy the model if it has no adapter that could be switched off."""
+    def __init__(self, model: torch.nn.Module, dtype: torch.dtype | None = None) -> None:
+        """Copy the model, with weights of a type if one is given, if it has no adapter that could be switched off."""
         self._adapted: Any = model if hasattr(model, "disable_adapter") else None
-        self._copy = None if self._adapted is not None else copy.deepcopy(model).eval().requires_grad_(False)
+        self._copy = None if self._adapted is not None else _frozen_copy(model, dtype)
 
     def scores(self, micro: MicroBatch, temperature: float = 1.0) -> TokenScores:
         """Score the trained tokens by the reference, without a gradient, and without entropies."""
@@ -289,11 +298,12 @@ def _fit_tokenizer(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals
 def reference_of(run: Any) -> ReferenceModel:
     """Return the model that a run began with, after any warm start: the present one, a copy of the start, or LoRA's base."""
     bare, start = run.parts.bare, run.start_of_training()
+    dtype = torch.bfloat16 if run.parts.accelerator.mixed_precision == "bf16" else None
     if run.step == 0 or start is None or hasattr(bare, "disable_adapter"):
-        return ReferenceModel(bare)
+        return ReferenceModel(bare, dtype)
     first = copy.deepcopy(bare)
     load_weights(first, start)
-    return ReferenceModel(first)
+    return ReferenceModel(first, dtype)
 
 
 def with_reference(

@@ -54,7 +54,8 @@ class Optimiser:
             {"params": [p for p in self.parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
         groups = [group for group in groups if group["params"]]
-        self.adamw = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas)
+        fused = all(parameter.is_cuda for parameter in self.parameters) or None  # on a CPU it would round otherwise
+        self.adamw = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=fused)
 
     @property
     def learning_rate(self) -> float:
@@ -84,7 +85,7 @@ class Optimiser:
         for group in self.adamw.param_groups:
             group["lr"] = self.learning_rate
         self.adamw.step()
-        if not all(bool(parameter.isfinite().all()) for parameter in self.parameters):
+        if not bool(torch.stack([parameter.isfinite().all() for parameter in self.parameters]).all()):
             raise AgentEnvsError(f"update {self.steps + 1}: weights are not finite any more; {RECOVERY}")
         self.adamw.zero_grad(set_to_none=True)
         self.steps += 1
@@ -297,6 +298,7 @@ def gradient_step(
     *,
     token_budget: int,
     optimiser: Optimiser | None = None,
+    flat_rows: bool = True,
 ) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics; without a trained token nothing moves.
 
@@ -309,22 +311,38 @@ def gradient_step(
             of the whole step: what is differentiated; by default every trained token weighs the same.
         token_budget: tokens of a micro-batch, as `micro_batches` counts them.
         optimiser: of what the losses train; None for the run's model.
+        flat_rows: False where every loss is an advantage times something: rows whose advantages are all 0 have no gradient, so
+            that they are not computed. They stay in the denominators of the loss, and are not in its metrics.
     """
     optimiser = optimiser or parts.optimiser
-    sums = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
-    tokens, count = map(int, parts.processes.sums(sums))
+    counts = [sum(row.sequence.trained) for row in rows]
+    active = [(row, count) for row, count in zip(rows, counts, strict=True) if flat_rows or any(row.advantages)]
+    tokens, count, weight = map(int, parts.processes.sums([sum(counts), len(rows), sum(own for _, own in active)]))
     step_metrics = {"learning_rate": optimiser.learning_rate}
     if tokens == 0:
         return step_metrics
-    totals: dict[str, float] = {"loss": 0.0}
-    for micro in micro_batches_of(rows, parts, token_budget):
+    tensors: list[dict[str, torch.Tensor]] = []
+    for micro in micro_batches_of([row for row, _ in active], parts, token_budget):
         by_token, metrics = token_losses(micro)
         loss = mean(by_token, micro.trained, tokens, count)
         parts.accelerator.backward(loss)
-        totals["loss"] += float(loss.detach()) * tokens
-        add_up(totals, metrics, int(micro.trained.sum()))
-    whole = averages(sums_of_processes(totals), tokens)
+        tensors.append({"loss": loss.detach().double() * weight, "weight": micro.trained.sum(), **metrics})
+    totals: dict[str, float] = {"loss": 0.0}
+    for numbers in _numbers(tensors):
+        totals["loss"] += numbers.pop("loss")
+        add_up(totals, numbers, numbers.pop("weight"))
+    if not active:  # momentum and decay go on as under a gradient of 0
+        for parameter in optimiser.parameters:
+            parameter.grad = torch.zeros_like(parameter)
+    whole = averages(sums_of_processes(totals), max(1, weight))
     return step_metrics | whole | {"grad_norm": optimiser.step(parts.accelerator)}
+
+
+def _numbers(rows: Sequence[Mapping[str, torch.Tensor]]) -> list[dict[str, float]]:
+    """Return scalar tensors as numbers, by one copy from the device for all of them."""
+    values = [value.double() for row in rows for value in row.values()]
+    numbers = iter(torch.stack(values).tolist() if values else ())
+    return [{name: next(numbers) for name in row} for row in rows]
 
 
 def micro_batches_of(rows: Sequence[TrainRow], parts: Any, token_budget: int) -> Iterator[MicroBatch]:

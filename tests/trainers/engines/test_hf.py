@@ -1,11 +1,14 @@
 """HFEngine: what it says of its samples is what the model says without any cache, turn after turn."""
 
+import itertools
 import random
 import string
+from dataclasses import replace
 
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -25,6 +28,7 @@ from trainers.engines.hf import HFEngine
 
 VOCABULARY = 261
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)
+TOKEN_BYTES = 2 * 2 * 2 * 8 * 4  # keys and values of two layers, two heads of width 8, float32
 PLAIN = Sampling()
 
 
@@ -174,6 +178,27 @@ def test_a_row_draws_the_same_tokens_in_any_batch(drawn_alone, batch):
         assert [found[prefix].ids for prefix in prefixes] == [result.ids for result in alone]
         engine.forget()
     assert len({result.ids for result in alone}) == 17
+
+
+@pytest.mark.parametrize("look_every", [1, 8])
+def test_slots_are_filled_again_and_no_token_changes(look_every):
+    """200 prompts in 24 slots, forks of some a turn later: each draws what it draws in a batch that holds them all."""
+    model, generator = qwen2(), random.Random("slots")
+    engine, whole = (HFEngine(model, None, eos_ids=range(200, 204), batch=size) for size in (24, 256))
+    engine._look_every = look_every
+    rows = ragged(generator, 200, longest=70)
+    for turn in range(2):
+        results = engine.generate(rows, PLAIN)
+        assert [result.ids for result in results] == [result.ids for result in whole.generate(rows, PLAIN)]
+        assert worst_difference(model, rows, results) < 1e-5
+        if not turn:  # where a batch lasts as long as its longest row
+            lasts = [24 * max(len(result.ids) for result in results[at : at + 24]) for at in range(0, 200, 24)]
+            assert engine.slot_passes < 0.55 * sum(lasts)
+            for each, row in itertools.product((engine, whole), rows[::9]):
+                each.fork(row.session, f"{row.session}/f")
+        rows = next_turn(generator, rows, results)
+        rows += [replace(row, session=f"{row.session}/f", seed=row.seed + 7) for row in rows[::9]]
+    assert engine.cache_misses == 0
 
 
 def test_rows_that_end_at_very_different_times(monkeypatch):
@@ -355,7 +380,7 @@ def test_a_prefix_that_is_just_what_was_kept_goes_on_from_it():
 
 def test_the_least_recently_used_sessions_go_first():
     model = qwen2()
-    engine = HFEngine(model, None, eos_ids=(), cache_tokens=30)
+    engine = HFEngine(model, None, eos_ids=(), cache_gb=30.5 * TOKEN_BYTES / 1e9)
     prefixes = {name: Prefix((i, 2, 3), 8, seed=i, session=name) for i, name in enumerate("abcd")}
     results = {}
     for name in "abc":  # each leaves 10 tokens
@@ -533,6 +558,11 @@ def test_no_more_tokens_than_the_model_has_positions(model):
         engine.generate([Prefix((1,) * (longest + 1), 9)], PLAIN)
 
 
+@pytest.mark.filterwarnings("error:.*past_key_values")
+def test_the_cache_has_the_name_that_the_model_knows(model):
+    HFEngine(model, None).generate([Prefix((1, 2, 3), 4)], PLAIN)
+
+
 def test_nothing_to_do():
     engine = HFEngine(qwen2(), None)
     assert engine.generate([], PLAIN) == []
@@ -575,6 +605,39 @@ def test_half_precision():
         results = engine.generate(prefixes, PLAIN)
         assert worst_difference(model, prefixes, results) < 0.1
         prefixes = next_turn(generator, prefixes, results)
+
+
+class AttentionTypes(TorchDispatchMode):
+    """The types that attention computes with, and the largest tensor whose type was changed, behind autocast."""
+
+    def __init__(self):
+        super().__init__()
+        self.types, self.cast = set(), 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if "scaled_dot_product" in str(function):
+            masks = [(kwargs or {}).get("attn_mask")]
+            self.types.add(tuple({each.dtype for each in (*args, *masks) if isinstance(each, torch.Tensor)}))
+        if "_to_copy" in str(function):
+            self.cast = max(self.cast, args[0].numel())
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("lengths", [(90, 90, 90), (90, 80, 30)], ids=["whole", "ragged"])
+def test_the_cache_has_the_type_of_mixed_precision(lengths):
+    """Weights that train are float32, and so are their keys; kept so, attention would cast the whole cache for every token."""
+    model, generator = qwen2(), random.Random("mixed")
+    engine = HFEngine(model, None, eos_ids=())
+    prefixes = [Prefix(tokens(generator, n, n), 8, seed=n + at, session=f"s{at}") for at, n in enumerate(lengths)]
+    with torch.autocast("cpu", torch.bfloat16):
+        results = engine.generate(prefixes, PLAIN)
+        assert {cache.states.dtype for cache in engine._sessions._caches.values()} == {torch.bfloat16}
+        with AttentionTypes() as seen:
+            again = engine.generate(next_turn(generator, prefixes, results), PLAIN)
+    assert seen.types == {(torch.bfloat16,)}
+    heads, width = 2, 8
+    assert seen.cast < len(prefixes) * heads * width * 90, "the keys of a whole cache were cast"
+    assert worst_difference(model, prefixes, results) < 0.1 and len(again) == 3
 
 
 def test_models_whose_cache_it_cannot_keep_are_refused():

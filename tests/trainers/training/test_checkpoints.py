@@ -10,6 +10,7 @@ import torch
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.serialization import digest
+from tests.trainers.conftest import make_rows
 from tests.trainers.forked import ended, started
 from trainers.batching import micro_batches
 from trainers.settings import OptimSettings
@@ -172,6 +173,42 @@ def test_the_best_is_by_validation_the_earliest_of_equals_and_within_the_steps(t
     assert (best.step, best.metric) == (20, 0.5)
     assert same(model, tiny_model(seed=20))
     assert [path.name for path in tmp_path.iterdir()] == ["best-00000020"]
+
+
+@pytest.mark.parametrize("optimiser, most", [(True, 14), (False, 4)])
+def test_bytes_a_weight_at_rest(tmp_path, optimiser, most):
+    """12 to go on from and 2 of the best; weights alone, of the start and the best, without an optimiser."""
+    model = torch.nn.Linear(400, 400)
+    adam = Optimiser(model, OptimSettings(learning_rate=1e-2), 10)
+    options = {"keep": 1, "dtype": torch.bfloat16, "optimiser": optimiser}
+    checkpoints = Checkpoints(tmp_path, **options)
+    if not optimiser:
+        Checkpoints(tmp_path / "start", dtype=torch.bfloat16).keep_best(0, 0.0, model)
+    for step in (1, 2, 3):
+        model(torch.ones(400)).sum().backward()
+        adam.step()
+        checkpoints.keep_best(step, step, model)
+        checkpoints.save(step, model, adam, {})
+    files = {path.stat().st_ino: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
+    assert sum(files.values()) / sum(weight.numel() for weight in model.parameters()) < most + 0.1
+    twin = torch.nn.Linear(400, 400)
+    assert checkpoints.load_best(twin).step == 3
+    assert torch.equal(twin.weight, model.weight.bfloat16().float())
+    if optimiser:
+        assert checkpoints.load(twin, adam).step == 3 and same(twin, model)
+    else:
+        with pytest.raises(UsageError, match="has no optimiser"):
+            checkpoints.load(twin, adam)
+
+
+def test_equal_weights_are_one_file(checkpoints, run):
+    model, optimiser = run()
+    Checkpoints(checkpoints.folder / "start").keep_best(0, 0.0, model)
+    path = checkpoints.save(0, model, optimiser, {})
+    assert (path / "weights.safetensors").stat().st_nlink == 2
+    advance((model, optimiser), make_rows(3))
+    path = checkpoints.save(1, model, optimiser, {})
+    assert (path / "weights.safetensors").stat().st_nlink == 1 and checkpoints.latest().step == 1
 
 
 def test_a_damaged_best_gives_way(checkpoints, tiny_model, capsys):

@@ -123,6 +123,17 @@ def test_the_reference_stays_what_the_model_was(folder, micro, rank):
     assert model.training
 
 
+def test_the_reference_has_the_type_that_is_computed_in(folder, micro):
+    model, _ = load_model(ModelSettings(name=str(folder)))
+    with torch.autocast("cpu", torch.bfloat16):
+        exact, reference = (ReferenceModel(model, dtype) for dtype in (None, torch.bfloat16))
+        difference = (exact.scores(micro).logprobs - reference.scores(micro).logprobs).abs().max()
+    weights, buffers = reference._copy.parameters(), reference._copy.named_buffers()
+    assert {weight.dtype for weight in weights} == {torch.bfloat16} and difference < 0.1
+    assert {buffer.dtype for name, buffer in buffers if "inv_freq" in name} == {torch.float32}
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+
+
 def test_an_adapter_is_saved_alone_or_merged_and_both_load_as_the_policy(folder, micro, tmp_path):
     model, tokenizer = load_model(ModelSettings(name=str(folder), lora_rank=2))
     update(model, micro)

@@ -28,9 +28,10 @@ from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
 from trainers.earl_parts.expa_head import Start as HeadStart
 from trainers.earl_parts.expanded.sequences import ExpandedChat, StartState, TextRun, WalkingEpisode, vocabulary_rows
-from trainers.engines.decode import ROOM, Slots, check_sampling, draw, uniforms
-from trainers.engines.kv_cache import check_cacheable, evaluating
+from trainers.engines.decode import check_sampling, draw, uniforms
+from trainers.engines.kv_cache import check_cacheable, evaluating, run_cached
 from trainers.engines.prefill import DecodeRow, prefill
+from trainers.engines.slots import ROOM, Slots
 from trainers.tokens import ChatTokenizer
 from trainers.training.forward import bare_model, head_is_in, head_of
 
@@ -53,6 +54,7 @@ class ExpandedPlayer:
         sampled_tokens: decisions drawn so far, over all episodes: tokens and expanded actions.
         edited: texts that an environment recorded otherwise than they were sampled.
         services: what stands before the outside services of its environments.
+        report: called with "episodes" and the share of a plan that is played.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ExpandedPlayer:
         self.name, self.batch = name, batch
         self.sampled_tokens = self.edited = 0
         self.services = Services()
+        self.report: Callable[[str, float], None] = lambda stage, share: None
         self._model, self._head, self._sampling, self._within = model, head, sampling, within
         self._words = ExpandedChat(chat, head.rows)
         self._new = max_new_tokens
@@ -126,6 +129,7 @@ class ExpandedPlayer:
                 self.sampled_tokens += episode.decisions
                 self.edited += episode.edited
             self._episodes |= episodes
+            self.report("episodes", len(results) / len(plan))
         return results
 
     def sequences(self, key: str) -> list[TokenSequence]:
@@ -309,5 +313,5 @@ class _Slot:
 
 def _last_states(decoder: Any, **inputs: Any) -> torch.Tensor:
     """Run a model without its language head and return the states of the last tokens, (rows, width)."""
-    states: torch.Tensor = decoder(**inputs).last_hidden_state
+    states: torch.Tensor = run_cached(decoder, **inputs).last_hidden_state
     return states[:, -1]
