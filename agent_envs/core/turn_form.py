@@ -60,11 +60,12 @@ class TurnForm:
     def form_reminder(self) -> str:
         """Return the sentence on the form of a turn, by the protocol, that stands behind a question after examples."""
         protocol = self.written
-        if isinstance(protocol, LabelProtocol):
-            return f"Reply as in the example, with the action behind {protocol.label} in the last line."
         if isinstance(protocol, MarkedAnswerProtocol):
             return f"Reply as in the example: a call inside its tags, or the answer behind {protocol.mark}."
-        return f"Reply as in the example, {'with one action inside its tags' if protocol else 'by a call of a tool'}."
+        form = "with one action inside its tags" if protocol else "by a call of a tool"
+        if isinstance(protocol, LabelProtocol):
+            form = f"with the action behind {protocol.label} in the last line"
+        return f"Reply {form}, for this task and not for the example."
 
     def teach(self, episode: Episode, reason: str) -> str:
         """Return the words for a turn without an action: what was wrong, a turn of the right form, and the task again."""
