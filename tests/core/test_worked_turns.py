@@ -51,17 +51,12 @@ def test_an_episode_goes_as_without_examples(env_id):
     assert twin.unwrapped.episode == env.unwrapped.episode
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "most"), [("Crafter", 1, 0), ("Crafter", 2, 0), ("BabyAI", 1, 4), ("Order", 2, 4)]
-)
+@pytest.mark.parametrize(("name", "count", "most"), [("Crafter", 1, 0), ("Crafter", 2, 0), ("Order", 2, 4)])
 def test_a_copy_of_the_first_is_seldom_right(name, count, most):
     env, messages = opened(f"agent_envs/{name}-v0", examples=count)
     first = next(message["content"] for message in messages if message["role"] == "assistant")
-    right = 0
-    for task in range(12):
-        env.reset(options={"task": task, "split": "dev"})
-        right += agent_envs.solve(env)[0] == first
-    assert right <= most
+    tasks = [{"task": task, "split": "dev"} for task in range(12)]
+    assert sum(agent_envs.solve(env)[0] == first for task in tasks if env.reset(options=task)) <= most
 
 
 @pytest.mark.parametrize("name", ["Arithmetic", "Countdown", "GSM8KScaled", "Sort", "ToolReasoning"])
