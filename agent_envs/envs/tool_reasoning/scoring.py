@@ -37,7 +37,7 @@ _SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
 
 
 def final_answer(text: str) -> str:
-    r"""Return what of an answer is judged: its last `\boxed{...}`, else all; "" if that is too long or taken back behind it."""
+    r"""Return the judged part of an answer: its last `\boxed{...}`, else all; "" if too long or taken back behind it."""
     inside = boxed(text)
     if inside is not None and _TAKEN_BACK.match(text.rpartition(f"{{{inside}}}")[2]):
         return ""
