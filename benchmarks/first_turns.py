@@ -57,7 +57,7 @@ def play(agent: Any, name: str, examples: int, tasks: Sequence[int], trunk: str)
         replies = agent.act([walk.request() for walk, _ in going]) if going else ()
         for (walk, row), reply in zip(going, replies, strict=True):
             twin = fork(walk.env)
-            core_of(twin).strict = True
+            core_of(twin).strict, core_of(twin).reply_cut = True, reply.outcome == "cut"
             strict = valid_turn(record_turn(twin, twin.step(reply.action)))
             turn: Turn = walk.take(reply)
             row["turns"].append({

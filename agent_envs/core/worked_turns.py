@@ -94,8 +94,8 @@ def _act(twin: Any, agent: Any, most: int, opening: list[Message]) -> list[list[
 
 
 def _bare(twin: Any, text: str) -> str:
-    """Return a turn from its first tag or mark on, where there are tags: models repeat words before them, and stop there."""
-    signs = ("<", twin.answer_tags[0].strip()) if getattr(twin.written, "tools", ()) else ()
+    """Return a turn from its first tag on, an answer after a call from its mark on: models repeat words before them."""
+    signs = ("<", twin.answer_tags[0].strip())[: len(twin.episode.turns)] if getattr(twin.written, "tools", ()) else ()
     return text[min((place for sign in signs if (place := text.find(sign)) >= 0), default=0) :]
 
 
