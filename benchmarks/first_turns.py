@@ -57,7 +57,7 @@ def play(agent: Any, name: str, examples: int, tasks: Sequence[int], trunk: str)
         replies = agent.act([walk.request() for walk, _ in going]) if going else ()
         for (walk, row), reply in zip(going, replies, strict=True):
             twin = fork(walk.env)
-            core_of(twin).strict = True
+            core_of(twin).strict, core_of(twin).reply_cut = True, reply.outcome == "cut"
             strict = valid_turn(record_turn(twin, twin.step(reply.action)))
             turn: Turn = walk.take(reply)
             row["turns"].append({
@@ -121,6 +121,7 @@ def main() -> None:
     parser.add_argument("--examples", type=int, nargs="+", default=[0, 1, 2], choices=range(3))
     parser.add_argument("--ids", nargs="+", default=list(IDS), choices=IDS)
     parser.add_argument("--tasks", type=int, default=20, help=f"of an id; {FEWER} at most of {', '.join(FEW)}")
+    parser.add_argument("--first", type=int, default=0, help="index of the first task of each id")
     parser.add_argument("--tokens", type=int, default=48, help="of a turn")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--journal", type=Path, default=Path("runs/first_turns.jsonl"))
@@ -128,7 +129,9 @@ def main() -> None:
     options = parser.parse_args()
     settings = {"model": options.model, "tokens": options.tokens, "batch": options.batch, "turns": TURNS}
     count = {name: min(options.tasks, FEWER if name in FEW else options.tasks) for name in options.ids}
-    planned = [(name, each, task) for name in options.ids for each in options.examples for task in range(count[name])]
+    planned = [
+        (name, each, options.first + task) for name in count for each in options.examples for task in range(count[name])
+    ]
     rows, left = missing(options.journal, settings, planned)
     if left:
         limits = {"max_new_tokens": options.tokens, "max_context": 8192, "batch": options.batch}

@@ -34,7 +34,7 @@ PARTS = {
     "evaluation, cli": (("evaluation", "cli"), 6_320, 6_320),
     "integrations": (("integrations",), 890, 890),
     "agent_envs": ((".",), 45_340, 45_340),  # with room for a family as `agent-envs new` writes it
-    "trainers": (("../trainers",), 8_360, 8_620),
+    "trainers": (("../trainers",), 8_360, 8_760),
     "leaderboard": (("../leaderboard",), 1_760, 1_760),
     "baselines": (("../baselines",), 2_670, 2_670),
     "benchmarks": (("../benchmarks",), 8_515, 8_515),

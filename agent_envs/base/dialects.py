@@ -21,8 +21,9 @@ TOLERATED = "tolerated:"  # how the event of a rewriting begins
 NOT_CLOSED = "the thought was not closed"
 CUT_SHORT = "the reply was cut at its limit before the action was closed"
 MAX_CALLS = 64  # in one text
-# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, and Mistral's [THINK]; and JSON calls.
-_TAG = r"<(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{0,9}>"
+# Of the models' templates: <think>, <thinking>, <thought>, <reasoning>, <seed:think>, Kimi's marks, gpt-oss's channel, which
+# the end of its message closes, and Mistral's [THINK]; and JSON calls.
+_TAG = r"[<◁](?:(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{,9}[>▷]|\|(?:channel\|>analysis<\|message|(end))\|>)"
 _THOUGHT = re.compile(f"{_TAG}()()()", re.IGNORECASE)
 _THOUGHT_OR_CALL = re.compile(  # which takes longer to look for
     rf"{_TAG}|(?-i:\[(/?)THINK\]|(<tool_call>(?=\s*+[{{\[]))|(</tool_call>))", re.IGNORECASE
@@ -40,6 +41,9 @@ _XML = re.compile(
     r"(<tool_call>\s*+)?<function=([^<>\s]{1,100})>(.*?)(?:</function>|(?=</tool_call>)|\Z)(?(1)(?:\s*+</tool_call>)?)",
     re.DOTALL,
 )
+# What stands before and behind JSON calls of Mistral's, Llama's and other templates.
+_BEFORE_CALLS = re.compile(r"[\[<](?:TOOL_CALLS\]|\|python_tag\|>|function_call>)(?=\s*+[\[{])")
+_BEHIND_CALLS = re.compile(r"</function_call>|<\|eo[mt]_id\|>|</s>")
 _PARAMETER = re.compile(r"<parameter=([^<>\s]{1,100})>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
 _NAME = re.compile(r'"name"\s*+:\s*+"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 # The prompt's own form, which a reply that runs on begins again, or the end of a turn in a chat template.
@@ -72,11 +76,11 @@ def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
         return spans, False
     in_call, last_call_end = False, text.rfind(_CLOSING)
     for tag in (_THOUGHT_OR_CALL if "THINK]" in text or last_call_end >= 0 else _THOUGHT).finditer(text):
-        if tag[3] or tag[4]:
-            in_call = bool(tag[3]) and start is None and tag.start() < last_call_end
-        elif in_call:
+        if tag[4] or tag[5]:
+            in_call = bool(tag[4]) and start is None and tag.start() < last_call_end
+        elif in_call or (tag[2] and start is None):
             continue
-        elif not (tag[1] or tag[2]):
+        elif not (tag[1] or tag[2] or tag[3]):
             start = tag.start() if start is None else start
         elif start is None:
             spans = [(0, tag.end())]
@@ -88,7 +92,7 @@ def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
 
 def outside_thoughts(text: str) -> tuple[str, bool]:
     """Return a text less its thoughts, a blank where no space parts what was around one, and whether the last is open."""
-    if "<" not in text and "THINK]" not in text:
+    if "<" not in text and "THINK]" not in text and "◁" not in text:
         return text, False
     end = text.find("</think>") if text.startswith("<think>") else -1
     if end > 0 and "<" not in text[7:end] and "THINK]" not in text and _THOUGHT.search(text, end + 8) is None:
@@ -129,11 +133,6 @@ def action_name(line: str, names: Iterable[str]) -> str | None:
     joined = _JOINED.search(behind)
     others = f" {_EDGE.sub(' ', behind[joined.start() :])} " if joined else ""
     return None if any(f" {other.lower()} " in others for other in names) else name
-
-
-def has_placeholder(text: str) -> bool:
-    """Return whether a text holds a tag whose body is a mere placeholder."""
-    return _PLACEHOLDER.search(text) is not None
 
 
 def without_placeholders(text: str, tags: Iterable[str]) -> str:
@@ -187,13 +186,17 @@ def canonical_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> tuple
 
     Arguments may be a JSON text, encoded once or twice, or stand under `parameters`; a call may stand under `function`, several
     in a list or one a line, or without tags where nothing else is written; a comma may trail; a call may be written as
-    `<function=NAME><parameter=KEY>value</parameter></function>`. What is no call stays as it is.
+    `<function=NAME><parameter=KEY>value</parameter></function>`, or as JSON behind `[TOOL_CALLS]`, `<|python_tag|>` or
+    `<function_call>`. What is no call stays as it is.
 
     Args:
         text: a turn.
         tools: schemas of the tools, by which data and parts of prose are told from calls; without any, none are.
     """
     text, events = _without_xml(text, tools) if "<function=" in text else (text, list[str]())
+    if _BEFORE_CALLS.search(text):
+        text = _BEHIND_CALLS.sub(_CLOSING, _BEFORE_CALLS.sub(_OPENING, text))
+        events.append(f"{TOLERATED} calls in another template's form")
     position = text.find(_OPENING)
     if position < 0:
         if text.lstrip()[:1] not in ("{", "[", "`"):

@@ -13,7 +13,6 @@ from agent_envs.base.dialects import (
     TOLERATED,
     before_run_on,
     canonical_calls,
-    has_placeholder,
     outside_thoughts,
     without_open_action,
     without_placeholders,
@@ -60,11 +59,12 @@ class TurnForm:
     def form_reminder(self) -> str:
         """Return the sentence on the form of a turn, by the protocol, that stands behind a question after examples."""
         protocol = self.written
-        if isinstance(protocol, LabelProtocol):
-            return f"Reply as in the example, with the action behind {protocol.label} in the last line."
         if isinstance(protocol, MarkedAnswerProtocol):
             return f"Reply as in the example: a call inside its tags, or the answer behind {protocol.mark}."
-        return f"Reply as in the example, {'with one action inside its tags' if protocol else 'by a call of a tool'}."
+        form = "with one action inside its tags" if protocol else "by a call of a tool"
+        if isinstance(protocol, LabelProtocol):
+            form = f"with the action behind {protocol.label} in the last line"
+        return f"Reply {form}, for this task and not for the example."
 
     def teach(self, episode: Episode, reason: str) -> str:
         """Return the words for a turn without an action: what was wrong, a turn of the right form, and the task again."""
@@ -88,12 +88,10 @@ class TurnForm:
         """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
-        skips = self.thoughts == "skip" and ("<" in action or "THINK]" in action)
-        text, is_open = outside_thoughts(action) if skips else (action, False)
+        text, is_open = outside_thoughts(action) if self.thoughts == "skip" else (action, False)
         events: tuple[str, ...] = ()
-        closed = self._without_open_action(text) if self.reply_cut else text
-        fault = NOT_CLOSED if is_open else "" if closed == text else CUT_SHORT
-        text = closed
+        whole, text = text, self._without_open_action(text) if self.reply_cut else text
+        fault = NOT_CLOSED if is_open else "" if text == whole else CUT_SHORT
         if not self.strict:
             text, cut = before_run_on(text, self._action_pattern)
             text, events = self._tolerate(episode, text)
@@ -129,7 +127,7 @@ class TurnForm:
         """Return native calls made canonical, an event each, or a tag protocol's text less placeholders; others unchanged."""
         if self.tools:
             return canonical_calls(text, self.tools)
-        if not isinstance(self.written, TagProtocol) or not has_placeholder(text):
+        if not isinstance(self.written, TagProtocol):
             return text, ()
         plain = without_placeholders(text, (*self.written.tools, self.answer_tags[0][1:-1]))
         return (text, ()) if plain == text else (plain, (f"{TOLERATED} a placeholder of an instruction is no action",))

@@ -1,19 +1,25 @@
 """Worked turns are a solver's first turns on a task that is in no split, as chat messages for the prompts of other tasks."""
 
-from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter, OrderedDict
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
 from agent_envs.base.caches import SharedCache, shared
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
-from agent_envs.base.protocol import Answer, Call
+from agent_envs.base.protocol import Answer, Call, LabelProtocol
 from agent_envs.core.registry import companion
 
-FIRST = (
-    10**7
-)  # the index of the first such task: a generator goes on beyond the size of its split, and no run draws these
+# The index of the first such task: a generator goes on beyond the size of its split, and no run draws these.
+FIRST = 10**7
 MOST_TASKS = 12  # played for a number of turns: an episode may end before it, or begin with words alone
+FEW_TASKS = 3  # are enough where no turn comes twice
+MOST_TURNS = 6  # of a game
+# What opens a task, turns on it, each a text and its observation, and whether they do not show the form.
+Example: TypeAlias = tuple[list[Message], list[list[Message]], bool]
 _WORKED: SharedCache[tuple[Message, ...]] = OrderedDict()
 
 
@@ -28,40 +34,44 @@ def worked_turns(env: Any, count: int) -> tuple[Message, ...]:
     return shared(_WORKED, (type(env), env.spec_digest, count), lambda: _play(env, count), 64)
 
 
-@dataclass(frozen=True)
-class _Sight:
-    """The policy's view of the example, as heuristics read a request."""
-
-    messages: list[dict[str, Any]]
-    tools: tuple[Any, ...]
-    turn: int
-
-
 def _play(env: Any, count: int) -> tuple[Message, ...]:
-    """Play up to 12 tasks for `count` turns (expanded: tasks), skipping ones that show no form; UsageError without a solver."""
+    """Return `count` turns (expanded: tasks) that differ, the first of them rare: a copy of it is seldom right elsewhere."""
     twin = _example_env(env)
     agent = companion(twin, env.example_agent)
     if agent is None:
         raise UsageError(f"{env.env_id}: examples={count} are turns of a solver; register_companions(cls, solver=...)")
-    messages: list[Message] = []
-    turns = 0
+    examples, often = _examples(twin, agent, count)
+    messages, texts = list[Message](), list[str]()
+    while (left := count - len(texts)) > 0:
+        # Least is best: turns that show the form, and many new ones, the first of them rare.
+        ranks = [(odd, -len({turn[0].content for turn in turns[:left]} - {*texts}), often[turns[0][0].content])
+                 for _, turns, odd in examples]  # fmt: skip
+        (first, *rest), turns, _ = examples.pop(ranks.index(min(ranks)))
+        words = "Another example." if messages else "An example."
+        messages += [replace(first, content=f"{words} {first.content}".strip()), *rest, *chain(*turns[:left])]
+        texts += [turn[0].content for turn in turns[:left]]
+    return tuple(messages)
+
+
+def _examples(twin: Any, agent: Any, count: int) -> tuple[list[Example], Counter[str]]:
+    """Play up to 12 tasks, 3 where no turn comes twice; return their first turns, and how often each text came.
+
+    A game's observation is its whole state, so that an example may begin at any of its first turns. Texts are counted where
+    there are several turns to choose from: of one rare turn a small model learnt less of the form (docs/log.md).
+    """
+    examples, often = list[Example](), Counter[str]()
+    most = MOST_TURNS if isinstance(twin.written, LabelProtocol) else count
     for place in range(MOST_TASKS):
         task = _task(twin.source, "train", FIRST + place)
         twin.reset(seed=0, options={"task": task, "split": "train", "episode_key": f"example {place}"})
-        words = "Another example." if messages else "An example."
-        task_messages = opened(twin.episode, words, twin.restate(twin.episode))
-        if hasattr(twin, "history"):
-            task_messages += _text_of_episode(twin, agent)
-            added = 1
-        else:
-            added = _act(twin, agent, count - turns, task_messages)
-        if place + 1 < MOST_TASKS and not _shows_form(twin):
-            continue
-        messages += task_messages
-        turns += added
-        if turns >= count:
+        opening = opened(twin.episode, "", twin.restate(twin.episode))
+        turns, odd = _act(twin, agent, most, opening), not _shows_form(twin)
+        often.update(turn[0].content for turn in turns if most > 1 and not twin.tools)
+        examples += [([opening[0], *turns[start - 1][1:]] if start else opening, turns[start:], odd)
+                     for start in range(max(len(turns) - count, 0) + 1)]  # fmt: skip
+        if sum(not odd for *_, odd in examples) >= FEW_TASKS and often.total() == len(often):
             break
-    return tuple(messages)
+    return examples, often
 
 
 def _shows_form(twin: Any) -> bool:
@@ -71,22 +81,22 @@ def _shows_form(twin: Any) -> bool:
     return not failed and (not twin.tools or any(isinstance(turn.parsed, Call | Answer) for turn in turns))
 
 
-def _text_of_episode(twin: Any, agent: Any) -> list[Message]:
-    """Play an episode with expanded actions to its end, and return its text as one message."""
-    while not twin.episode.over:
-        twin.step(agent(twin))
-    return [Message("assistant", twin.history, "environment")]
-
-
-def _act(twin: Any, agent: Any, most: int, messages: list[Message]) -> int:
-    """Take turns until the episode ends or has `most`; add them and their observations to the messages, return the count."""
-    while not twin.episode.over and len(twin.episode.turns) < most:
-        rows = [message.as_dict() for message in messages]
-        sight = _Sight(rows, twin.tools, len(twin.episode.turns))
-        twin.step(agent(sight if twin.example_agent == "heuristic" else twin))
+def _act(twin: Any, agent: Any, most: int, opening: list[Message]) -> list[list[Message]]:
+    """Take turns until the episode ends or has `most`; return each with its observation; expanded, all text as one turn."""
+    turns = list[list[Message]]()
+    while not twin.episode.over and (hasattr(twin, "history") or len(turns) < most):
+        rows = [message.as_dict() for message in chain(opening, *turns)]
+        request = SimpleNamespace(messages=rows, tools=twin.tools, turn=len(turns))  # as heuristics read one
+        twin.step(agent(request if twin.example_agent == "heuristic" else twin))
         turn = twin.episode.turns[-1]
-        messages += [Message("assistant", str(turn.action), "environment"), *turn.observation]
-    return len(twin.episode.turns)
+        turns.append([Message("assistant", _bare(twin, str(turn.action)), "environment"), *turn.observation])
+    return [[Message("assistant", twin.history, "environment")]] if hasattr(twin, "history") else turns
+
+
+def _bare(twin: Any, text: str) -> str:
+    """Return a turn from its first tag on, an answer after a call from its mark on: models repeat words before them."""
+    signs = ("<", twin.answer_tags[0].strip())[: len(twin.episode.turns)] if getattr(twin.written, "tools", ()) else ()
+    return text[min((place for sign in signs if (place := text.find(sign)) >= 0), default=0) :]
 
 
 def opened(episode: Any, words: str, restated: str) -> list[Message]:
@@ -103,11 +113,9 @@ def _example_env(env: Any) -> Any:
     twin = type(env)(**arguments)
     twin.spec = env.spec
     if not twin.live_service:
-        try:
+        with suppress(KeyError, IndexError, TypeError, ValueError):
             _task(twin.source, "train", FIRST)
             return twin
-        except (KeyError, IndexError, TypeError, ValueError):
-            pass
     return type(env)(**inside)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
-from agent_envs.base.dialects import outside_thoughts
+from agent_envs.base.dialects import masked_thoughts, outside_thoughts
 from agent_envs.base.terminal import escaped
 from agent_envs.rollout.policy import MOST_REASON, Reply, Request
 from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port
@@ -73,7 +73,7 @@ class ChatPolicy:
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: Request) -> Reply:
-        """Return the model's reply to the context, gone on with where a stop string met in a thought; usage is of all calls."""
+        """Return the reply, gone on with or asked for again where a stop string met in a thought; usage is of all calls."""
         chat_request = replace(
             self._sampling, messages=request.messages, tools=request.tools, stop=request.stop, prefill=request.prefill,
             seed=request.seed,
@@ -85,8 +85,20 @@ class ChatPolicy:
                 break
             usage.update(reply.usage)  # a stop string inside a thought ends nothing: the model goes on from it
             reply = ask(self._port, replace(chat_request, prefill=reply.text), site)
+        if request.stop and request.thoughts == "skip" and reply.outcome == "acted" and outside_thoughts(reply.text)[1]:
+            # It can't be gone on from, and many servers do not tell which stop string they met.
+            usage.update(reply.usage)
+            reply = ask(self._port, replace(chat_request, stop=()), site)
+            reply = replace(reply, text=_up_to_stop(reply.text, request.stop))
         usage.update(reply.usage)
         return turn_of(reply, reply.canonical, dict(usage))
+
+
+def _up_to_stop(text: str, stop: Sequence[str]) -> str:
+    """Return a text up to the end of its first stop string outside a thought."""
+    acts = masked_thoughts(text)
+    ends = [place + len(each) for each in stop if each and (place := acts.find(each)) >= 0]
+    return text[: min(ends, default=len(text))]
 
 
 def turn_of(reply: ChatReply, action: str, usage: dict[str, int]) -> Reply:

@@ -16,6 +16,8 @@ from tests.needs import needs
 class Scripted:
     """A stand-in for the model: it plays the same turns of each episode, and notes who went on from whose prompt."""
 
+    more = {"token_ids": (1,), "usage": {"input": 9, "output": 1}}
+
     def __init__(self, *turns):
         self.turns, self.forks, self.batches = turns, [], []
 
@@ -27,9 +29,7 @@ class Scripted:
 
     def act(self, requests):
         self.batches.append([request.episode_key for request in requests])
-        return [
-            Reply(self.turns[request.turn - 1], token_ids=(1,), usage={"input": 9, "output": 1}) for request in requests
-        ]
+        return [Reply(self.turns[request.turn - 1], **self.more) for request in requests]
 
 
 @pytest.fixture
@@ -68,6 +68,13 @@ def test_a_copy_of_an_example_is_no_turn_of_its_own(benchmark):
     assert (line["tolerant"], line["copies"], line["own"]) == (0.5, 1.0, 0.0)
     assert (without["tolerant"], without["copies"], without["own"]) == (0.5, 0.0, 0.5)
     assert result["replies"]["Sort"] == [json.dumps(f" {example}\n"), '"no action"', json.dumps(f" {example}\n")]
+
+
+def test_an_action_that_was_cut_is_valid_for_no_reader(benchmark):
+    agent = Scripted("<answer>Lond", "<answer>Lond")
+    agent.more = {**agent.more, "outcome": "cut"}
+    (line,) = benchmark(agent, "--ids", "SearchQA", "--tasks", "1", "--examples", "0", "--first", "3")["rows"]
+    assert (line["strict"], line["tolerant"]) == (0, 0) and agent.batches[0] == ["SearchQA 0 3"]
 
 
 def test_a_journal_is_gone_on_from(benchmark, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.grading.text_answers import token_f1
 
 BOXES = {"protocol": "json", "tools": ["search"]}
+JSON, ANSWER = {"protocol": "json"}, '{"name": "answer", "parameters": {"text": "GOLD"}}'
 
 
 def play(env_id, text, cut=False, **arguments):
@@ -39,12 +40,27 @@ def test_a_thought_that_is_not_closed_is_no_success(text, thoughts):
         ("ToolReasoning", "\\boxed{GOLD}\n\nQuestion: and then? \\boxed{1}", BOXES),
         ("ToolReasoning", "\\fbox{GOLD}", BOXES),
         ("ToolReasoning", "So it is \\boxed GOLD.", BOXES),
+        ("SearchQA", f"Now.[TOOL_CALLS] [{ANSWER}]", JSON),
+        ("SearchQA", f"<|python_tag|>{ANSWER}<|eom_id|>", JSON),
+        ("SearchQA", f"<function_call>{ANSWER}</function_call>", JSON),
     ],
 )
 def test_answers_in_other_forms_count_but_strictly(env_id, text, arguments):
     success, _, events = play(env_id, text, **arguments)
     assert success and events
     assert not play(env_id, text, strict=True, **arguments)[0]
+
+
+def test_thoughts_of_other_templates_are_no_action():
+    for thought in ("◁think▷A <answer>1</answer>◁/think▷", "<|channel|>analysis<|message|><answer>1</answer><|end|>"):
+        success, *_ = play("SearchQA", f"{thought}<|start|>assistant<|channel|>final<|message|><answer>GOLD</answer>")
+        assert success and "not closed" in play("SearchQA", thought[:-7])[1].reason
+
+
+def test_a_box_that_is_taken_back_is_not_paid():
+    for words in (" is right", " is wrong, it is 7", ". No, wait: 7", "$ isn't it"):
+        success, *_ = play("ToolReasoning", f"<answer>\\boxed{{GOLD}}{words}</answer>", tools=["search"])
+        assert success == (words == " is right")
 
 
 XML = "<function=get_user_details>\n<parameter=user_id>\nada_1\n</parameter>\n</function>"

@@ -8,6 +8,7 @@ import gc
 import itertools
 import json
 import sys
+from dataclasses import replace
 from itertools import cycle, product
 
 import gymnasium as gym
@@ -31,6 +32,7 @@ from agent_envs.services.recording import Recording
 from tests.examples import part
 from tests.rows import check_each
 from tests.services.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
+from tests.services.chat.local import LocalServer
 from tests.services.chat.wire import AnthropicWire, OpenAITextWire, OpenAIWire, Said
 
 KEY = "sk-secret-0123456789"
@@ -63,6 +65,26 @@ def test_a_stop_string_inside_a_thought_ends_no_reply_of_a_model_that_goes_on(th
     assert len(model.prefills) == calls and reply.usage == {"input": 5 * calls, "output": 2 * calls}
     assert model.prefills[0] == "" and reply.action.startswith("<think>a </search>")
     assert reply.action.endswith("<search>d</search>") == (thoughts == "skip")
+
+
+def test_a_server_that_cannot_go_on_is_asked_again_without_stop_strings():
+    def say(body):
+        text = "<think>I could <answer>x</answer>.</think> <search>who</search> <search>what</search>"
+        for stop in body.get("stop", ()):
+            text = text.partition(stop)[0]
+        return text
+
+    with FaultyServer(server := LocalServer(say)) as running:
+        model = OpenAIChat("m", f"{running.url}/v1")
+        ask = [Request("k", 1, [{"role": "user", "content": "go"}], stop=("</search>", "</answer>"))]
+        (reply,) = ChatPolicy(model).act(ask)
+        assert reply.action == "<think>I could <answer>x</answer>.</think> <search>who</search>"
+        assert [body.get("stop") for body in server.bodies] == [["</search>", "</answer>"], None]
+        assert reply.usage["calls"] == 2
+        ChatPolicy(model).act([replace(ask[0], thoughts="count")])
+        assert len(server.bodies) == 3, "there a tag in a thought acts"
+        server.finish = "length"
+        assert ChatPolicy(model).act(ask)[0].outcome == "cut" and len(server.bodies) == 4, "it thought until its limit"
 
 
 def no_wait(seconds):

@@ -27,13 +27,21 @@ OUTCOMES = ("right", "wrong", "out of turns")
 LONGEST = 10_000  # characters; a longer answer is none
 _NAME = "outcome"
 _RATIONAL = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)
+# Words right behind a box: `is wrong, it is 7`, `. No, wait`.
+_TAKEN_BACK = re.compile(
+    r"\W*+(?:(?:is|was|would be) (?:wrong|incorrect|false|not)\b|cannot be\b|isn['’]t\b|wasn['’]t\b|"
+    r"(?:no|nope|wait|actually|sorry|oops|wrong|incorrect)\b)",
+    re.IGNORECASE,
+)
 _NUMERAL = re.compile(r"\d+\.?\d*|\.\d+")
 _SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
 
 
 def final_answer(text: str) -> str:
-    r"""Return the part of an answer to judge: its last `\boxed{...}`, all of it where it has none; "" if that is too long."""
+    r"""Return the judged part of an answer: its last `\boxed{...}`, else all; "" if too long or taken back behind it."""
     inside = boxed(text)
+    if inside is not None and _TAKEN_BACK.match(text.rpartition(f"{{{inside}}}")[2]):
+        return ""
     return _within_length(text if inside is None else inside)
 
 
