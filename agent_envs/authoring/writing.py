@@ -46,7 +46,7 @@ def write_environment(
 
     Args:
         name: of the class, in CamelCase: NumberGuess.
-        out: of a package of one's own, a folder that is new or empty; by default one of the package's name, here.
+        out: of a package of one's own, a folder that is new or empty; by default NAME-env, here.
         family: in a checkout of this project, agent_envs/envs/FAMILY, which is not there yet: the registry gets a row.
         expanded: a package whose environment has expanded actions, with its twin in text.
 
@@ -96,7 +96,8 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
     snake = _snake(name)
     if snake in sys.stdlib_module_names or find_spec(snake) is not None:
         raise UsageError(f"new {name}: a module {snake!r} is there already, here or installed; take another name")
-    folder = Path(snake) if out is None else out
+    # A folder of the module's name would hide the installed module from who stands beside it: Python takes it for a package.
+    folder = Path(f"{snake.replace('_', '-')}-env") if out is None else out
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"new {name}: {folder} is there already and not empty; name another with --out")
     env_id = f"{snake}/{name}-v0"

@@ -156,8 +156,8 @@ def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) 
                 yield row[0], start, end
             elif end < size:
                 raise UsageError(
-                    f"{path}: line {number} is damaged, and more lines follow; restore it from a copy, or, in the folder of a "
-                    "run, play what is lost again: agent-envs eval --resume RUN --set-aside"
+                    f"{path}: line {number} is damaged, and more lines follow; restore it from a copy, or, of a run, play "
+                    f"what is lost again: agent-envs eval --resume {path.parent} --set-aside"
                 )
 
 
@@ -195,6 +195,8 @@ def set_aside(path: Path, lost: Callable[[Any, Collection[int]], bool], first: A
                 raise UsageError(
                     f"{path}: its first line, which says what it belongs to, is damaged; restore it from a copy"
                 )
+        if not moved:
+            return 0
         with path.with_name(f"{path.stem}-damaged.jsonl").open("ab") as beside:
             beside.writelines(moved.values())
             beside.flush()

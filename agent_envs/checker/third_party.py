@@ -247,9 +247,10 @@ def check_ignorance(subject: Subject, kind: str) -> str:
     """Return a note if an agent that knows nothing earns less than a solved episode on average; else CheckFailed."""
     returns = subject.returns(kind)
     figures = f"earns {fmean(returns):.3g} a task, at most {max(returns):.3g}"
-    if fmean(returns) >= subject.solved(figures, returns):
-        raise CheckFailed(f"{figures}, as much as a solved episode")
-    return figures
+    solved = subject.solved(figures, returns)
+    if fmean(returns) >= solved:
+        raise CheckFailed(f"{figures}, as much as a solved episode ({solved:.3g})")
+    return f"{figures}; a solved episode {solved:.3g}" if solved < math.inf else figures
 
 
 def check_copying(subject: Subject) -> str:
@@ -279,10 +280,11 @@ def check_blind_replay(subject: Subject) -> str:
     returns = subject.returns("random")
     chance = fmean(returns)
     figures = f"the best of {PLAYS} random plays, played back, earns {blind:.3g} a task, random actions {chance:.3g}"
+    figures += " (all plays earn the same)" if min(returns) == max(returns) else ""
     solved = subject.solved(figures, [*returns, blind])
     if blind - chance >= HALF * (solved - chance):
         raise CheckFailed(f"{figures}, a solved episode {solved:.3g}: it can be played blind")
-    return figures
+    return f"{figures}; a solved episode {solved:.3g}" if solved < math.inf else figures
 
 
 def check_exceptions(subject: Subject) -> str:

@@ -109,7 +109,7 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
 @app.command("new")
 def new_environment(
     name: Annotated[str, typer.Argument(help="Of the class, in CamelCase: NumberGuess.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of a package of your own (default: its name, here).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of a package of your own (default: NAME-env, here).")] = None,
     family: Annotated[Path | None, typer.Option(help="In a checkout of this project: agent_envs/envs/FAMILY.")] = None,
     expanded: Annotated[bool, typer.Option("--expanded", help="With expanded actions, and a twin in text.")] = False,
 ) -> None:
@@ -144,22 +144,26 @@ def check(
     all_ids: Annotated[bool, typer.Option("--all", help="Every registered id.")] = False,
     episodes: Annotated[int, typer.Option("-n", min=1, help="How many tasks are played.")] = 8,
     hostile: Annotated[
-        int | None, typer.Option(min=0, help="How many hostile strings; 10,000 by default, 500 of anyone's.")
+        int | None, typer.Option(min=0, help="How many hostile strings (default: 10,000; of others' 500).")
     ] = None,
-    solved: Annotated[float | None, typer.Option(help="Of anyone's: the return of a solved episode.")] = None,
+    solved: Annotated[
+        float | None,
+        typer.Option(help="Of others': the return of a solved episode (default: Gymnasium's threshold)."),
+    ] = None,
     as_json: Json = False,
     arg: Arguments = None,
 ) -> None:
-    """Test environments against the contract, or anyone's against its parts; exit code 1 if one fails.
+    """Test environments of ours or yours against the contract, and others' as far as they allow it.
 
     \b
-    agent-envs check SearchQA                            an id of ours
-    agent-envs check my_module:MyEnv                     a TurnEnv of yours
-    agent-envs check gym:CartPole-v1                     any id of Gymnasium; gym:module:Env-v0 imports a module first
-    agent-envs check openenv:http://127.0.0.1:8000       a running server of OpenEnv's
-    agent-envs check verifiers:my_taskset --solved 1     a taskset or environment of verifiers', without a model
+    agent-envs check SearchQA                one of ours
+    agent-envs check my_module:MyEnv         a TurnEnv of yours
+    agent-envs check gym:CartPole-v1         an id of Gymnasium
+    agent-envs check gym:module:Name-v0      one that a module registers
+    agent-envs check openenv:http://127.0.0.1:8000
+    agent-envs check verifiers:my_taskset    no model is asked
 
-    A part that cannot be asked of an environment did not pass; how many these are stands below the report.
+    Exit code 1 if a check fails. One that cannot be asked of an environment did not pass; the last line counts them.
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from agent_envs.base.errors import MissingExtra, UsageError
     from agent_envs.checker import check_turn_env
@@ -198,10 +202,16 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
     from importlib import import_module
 
     from agent_envs.base.errors import UsageError
+    from agent_envs.core.env import TurnEnv
 
     module, colon, cls = name.partition(":")
     if not colon or not cls.isidentifier():
-        return make_env(name, arguments)
+        env = make_env(name, arguments)
+        if not isinstance(env.unwrapped, TurnEnv):
+            raise UsageError(
+                f"check {name}: it is no TurnEnv; agent-envs check gym:{name} plays what any environment allows"
+            )
+        return env
     sys.path.insert(0, "")
     try:
         return getattr(import_module(module), cls)(**named_values(arguments, "--arg"))

@@ -116,7 +116,7 @@ def evaluate_agent(
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
     advice = parse_feedback(feedback, epsilon, feedback_templates, options)
-    _check_pack(pack, limit)
+    _check_pack(pack, limit, env_id)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
     who = agent, option.named_values(agent_arg, "--agent-arg")
@@ -169,7 +169,10 @@ def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> 
         from agent_envs.evaluation.submission.pack import lost_episodes
 
         rows, answers = set_aside(folder, lost_episodes)
-        option.tell(f"set aside: {rows} rows of episodes, {answers} answers; what they held is played again")
+        lines = f"{rows} lines of episodes (damaged, or leaning on one that is: repeated texts are stored once)"
+        option.tell(
+            f"moved to *-damaged.jsonl in {folder}: {lines} and {answers} of services' answers, to be played again"
+        )
     _tell_notes(open_run(folder).config.notes)
     _finish(lambda progress: resume(folder, progress, option.tell), folder, str(folder), as_json)
 
@@ -180,8 +183,10 @@ def _tell_notes(notes: "Notes | None") -> None:
         option.tell(f"note: {line}")
 
 
-def _check_pack(pack: Path | None, limit: int | None) -> None:
-    """Raise UsageError for `--pack` with a smoke run, or with a folder that is not empty."""
+def _check_pack(pack: Path | None, limit: int | None, env_id: str) -> None:
+    """Raise UsageError for `--pack` with a smoke run, another package's environment, or a folder that is not empty."""
+    if pack is not None and ":" in env_id and not env_id.startswith("agent_envs:"):
+        raise UsageError(f"--pack: {env_id} is not of agent-envs, and a verifier plays no other package's environments")
     if pack is not None and limit is not None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
     if pack is not None and pack.exists() and any(pack.iterdir()):

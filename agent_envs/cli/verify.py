@@ -48,7 +48,7 @@ def verify_submission(
 
 def print_verdict(verdict: "Verification", questions: list[str]) -> None:
     """Print a verdict: the first findings and unknowns, entries, score, averages, badges, flags, and open questions."""
-    from agent_envs.evaluation.verification.badges import BADGES
+    from agent_envs.evaluation.verification.badges import BADGES, ranked
     from agent_envs.evaluation.verification.verify import MOST_TOLD
 
     show(
@@ -68,12 +68,13 @@ def print_verdict(verdict: "Verification", questions: list[str]) -> None:
         ]  # fmt: skip
         print_table("As replayed here", ["entry", "success", "95 % interval", "played", "mean return"], cells)
     if verdict.score is not None:
-        show(f"score {verdict.score.text()}")
+        show(f"score {verdict.score.text()}{', the weighted mean of the entries' if len(verdict.entries) > 1 else ''}")
     for name, rate in verdict.averages.items():
         show(f"{name}: {rate.text()}")
-    for name in verdict.badges:
-        show(f"badge {name}: {BADGES[name].proves} {BADGES[name].not_proved}")
-    for flag in verdict.flags:
-        show(f"flag: {flag}")
+    lines = [f"badge {name}: {BADGES[name].proves} {BADGES[name].not_proved}" for name in verdict.badges]
+    if lines and not ranked(verdict.badges, verdict.suite):
+        lines.append("not ranked: it takes tasks drawn after the agent was registered, or a run that a board repeated")
+    for line in (*lines, *(f"flag: {flag}" for flag in verdict.flags)):
+        show(line)
     if questions:
         show(f"not told yet: {', '.join(questions)}; agent-envs pack RUN DIR --about FILE adds them")

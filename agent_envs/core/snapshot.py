@@ -72,10 +72,14 @@ class Snapshot:
             for data in parts:
                 outer = json.loads(data.decode("utf-8", "surrogatepass"))
                 body, since = outer["body"], outer.get("since", 0)
+                if since > len(turns):
+                    raise UsageError(f"these bytes go on from turn {since}: give the parts before them, too")
                 if since or len(parts) > 1:
                     place = body["$pairs"][1][1]["turns"]
                     turns = place["$tuple"] = [*turns[:since], *place["$tuple"]]
             sound = outer["sha256"] == {FORMAT: _seal, OLD_FORMAT: digest}[outer["format"]](body)
+        except UsageError:
+            raise
         except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
             raise UsageError(f"these bytes are no snapshot: {type(error).__name__}") from error
         if not sound:

@@ -39,12 +39,12 @@ def in_a_shell(block, folder, root=ROOT):
 def test_a_package_passes_the_check_and_its_own_tests_at_once(tmp_path):
     printed = in_a_shell(OWN, tmp_path)
     assert not re.search("^(failed|skipped)", printed, flags=re.M) and "passed  hidden gold" in printed
-    assert 'cd number_guess && pip install -e ".[dev]" && agent-envs check ' in printed
-    wanted = tomllib.loads((tmp_path / "number_guess" / "pyproject.toml").read_text("utf-8"))["project"]
+    assert 'cd number-guess-env && pip install -e ".[dev]" && agent-envs check ' in printed
+    wanted = tomllib.loads((tmp_path / "number-guess-env" / "pyproject.toml").read_text("utf-8"))["project"]
     assert wanted["optional-dependencies"]["dev"] == ["pytest"]
     assert " passed" in printed.partition("hostile text")[2] and re.search("success [2-8]\\d.\\d %", printed)
     by_hand = "printf 'compare\\n1\\n' | agent-envs play number_guess:number_guess/NumberGuess-v0"
-    told = in_a_shell(by_hand, tmp_path / "number_guess")
+    told = in_a_shell(by_hand, tmp_path / "number-guess-env")
     assert "1 compare   2 answer" in told and "1 is too low." in told  # `written` shows its tools to whoever plays
 
 
@@ -53,8 +53,8 @@ def test_expanded_actions_and_their_twin_pass_too_and_two_machines_share_one_act
     printed = in_a_shell(EXPANDED, tmp_path)
     assert not re.search("^(failed|skipped)", printed, flags=re.M) and "4 actions; " in printed
     assert " passed" in printed.rpartition("hostile text")[2]
-    (tmp_path / "dial" / "two_machines.py").write_text(TWO_MACHINES, encoding="utf-8")
-    in_a_shell("python -m two_machines", tmp_path / "dial")
+    (tmp_path / "dial-env" / "two_machines.py").write_text(TWO_MACHINES, encoding="utf-8")
+    in_a_shell("python -m two_machines", tmp_path / "dial-env")
 
 
 def checkout(folder):

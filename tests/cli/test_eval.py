@@ -243,7 +243,7 @@ def test_damaged_files_of_a_run_are_set_aside_and_played_again(run, tmp_path):
     assert code == 2 and "--set-aside" in err
     code, out, err = run("eval", "--resume", folder, "--set-aside", "--json")
     assert code == 0 and strict(out) | UNTIMED == truth | UNTIMED
-    assert "set aside: 2 rows of episodes, 1 answers" in err
+    assert "2 lines of episodes" in err and "and 1 of services' answers" in err
     for name, line in damaged.items():
         assert line in (folder / name.replace(".", "-damaged.")).read_bytes()
     assert lost_episodes(open_run(folder)) == []

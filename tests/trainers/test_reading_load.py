@@ -11,7 +11,7 @@ from tests import ROOT
 from tests.test_size import lines_of_code
 from tests.trainers.forked import returned
 
-MOST = 6_520
+MOST = 6_620
 # Files that a trip opens, and their lines of code: these numbers may fall, never rise. A step of GRPO is to open 20 files of
 # trainers at most, and `agent-envs eval` 40.
 TRIPS = {

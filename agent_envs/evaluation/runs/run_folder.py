@@ -373,7 +373,11 @@ def open_run(folder: Path) -> Run:
 def same_identity(run: Run) -> None:
     """Raise UsageError for a run whose agent, its code, or package is another one now than when it began."""
     now = identity_of(run.suite, run.config.settings())
-    what = suites.describe_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
+    old = run.config.identity
+    if old.agent_code != now.agent_code and old.agent == now.agent:
+        what = f"the file of {now.agent} was changed since it began, and a changed agent is another one"
+        raise UsageError(f"{run.folder} cannot go on: {what}; start a new run")
+    what = suites.describe_changes(old.model_dump(mode="json"), now.model_dump(mode="json"))
     if what:
         raise UsageError(f"{run.folder} cannot go on: {what} since it began; start a new run")
 

@@ -143,6 +143,8 @@ def verify(folder: Path, how: How) -> Verification:
     name = ""
     if folder.is_symlink() or not folder.is_dir():
         raise UsageError(f"{folder} is no directory: name the one that agent-envs pack wrote")
+    if (folder / "config.json").exists() and not (folder / "manifest.json").exists():
+        raise UsageError(f"{folder} is a run: agent-envs pack {folder} DIR makes a submission of it")
     try:
         board_suite = known_suite(folder, how.suite, how.registry)
         if isinstance(board_suite, str):
