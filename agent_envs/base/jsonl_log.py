@@ -190,8 +190,8 @@ def set_aside(path: Path, lost: Callable[[Any, Collection[int]], bool], first: A
                 moved[start] = line
         blanks = {start: b" " * (len(line) - 1) + b"\n" for start, line in moved.items()}
         if 0 in moved and first is not None:
-            blanks[0] = _line_of(first)
-            if len(blanks[0]) != len(moved[0]):
+            blanks = _with_first(blanks, _line_of(first))
+            if 0 not in blanks:
                 raise UsageError(
                     f"{path}: its first line, which says what it belongs to, is damaged; restore it from a copy"
                 )
@@ -205,6 +205,17 @@ def set_aside(path: Path, lost: Callable[[Any, Collection[int]], bool], first: A
             file.seek(start)
             file.write(line)
     return len(moved)
+
+
+def _with_first(blanks: dict[int, bytes], line: bytes) -> dict[int, bytes]:
+    """Return blanks with a line at the beginning of the damaged lines that begin the file, without any where it is longer."""
+    room = 0
+    while room in blanks:
+        room += len(blanks[room])
+    if room < len(line):
+        return {}
+    rest = {len(line): b" " * (room - len(line) - 1) + b"\n"} if room > len(line) else {}
+    return {**{start: text for start, text in blanks.items() if start >= room}, 0: line, **rest}
 
 
 def _line_of(row: Any) -> bytes:

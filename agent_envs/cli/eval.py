@@ -198,7 +198,7 @@ def _check_out(out: Path | None) -> None:
     if out is not None and out.is_dir() and not (out / "config.json").exists():
         for path in out.iterdir():
             if not path.name.startswith(
-                (".", "request.json", "suite.json", "journal.jsonl")
+                (".", "request.jsonl", "suite.json", "journal.jsonl")
             ):  # of a run that was killed early
                 raise UsageError(f"--out {out}: the folder holds {path.name} and no run; name a new one")
 

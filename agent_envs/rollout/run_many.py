@@ -162,11 +162,18 @@ def set_damaged_aside(
 
     `lost` are the keys of episodes whose rows are moved though they are sound.
     """
+    keys = set[Any]()
 
     def needs(row: Any, sound: Collection[int]) -> bool:
-        """Return whether a row is one of a lost episode, or refers to a text of a row that is not there."""
-        texts = row["trajectory"].get("texts", []) if "trajectory" in row else []
-        return row.get("key") in lost or any(not isinstance(text, str) and text[0] not in sound for text in texts)
+        """Return whether a row is one of a lost episode or there twice, or refers to a text of a row that is not there."""
+        if "trajectory" not in row:
+            return bool(sound)  # a head, within the rows
+        key, ended = row.get("key"), row.get("status") not in UNFINISHED
+        leans = any(not isinstance(text, str) and text[0] not in sound for text in row["trajectory"].get("texts", []))
+        if key in lost or leans or (ended and key in keys):
+            return True
+        keys.update([key] if ended else [])
+        return False
 
     head = {"schema": RUN_SCHEMA, **head_of(plan, policy), **place.about}
     rows = set_aside(place.path, needs, head)

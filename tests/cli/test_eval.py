@@ -13,6 +13,7 @@ from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.submission.pack import lost_episodes
 from agent_envs.evaluation.suites import plan
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
+from agent_envs.evaluation.suites.suite import suite_text
 from agent_envs.rollout.run_many import run_many
 from tests.cli.conftest import ROOT, UNTIMED, shell, strict
 from tests.needs import needs
@@ -66,7 +67,7 @@ def test_who_stops_a_run_as_it_begins_leaves_what_was_asked_for(run, tmp_path, m
 
     monkeypatch.setattr("agent_envs.evaluation.suites.suite.suite_text", stopped)
     assert run("eval", "SearchQA", "-n", "1", "--out", tmp_path / "run")[0] == 3
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["request.json"]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["request.jsonl"]
 
 
 def test_eval_in_words(run, agents):
@@ -250,3 +251,50 @@ def test_damaged_files_of_a_run_are_set_aside_and_played_again(run, tmp_path):
     for words in (("--resume", folder, "--set-aside"), ("Sort", "-n", "1", "--set-aside")):
         code, _, err = run("eval", *words)
         assert code == (0 if words[0] == "--resume" else 2)
+
+
+@needs("[envs]")
+def test_a_kill_between_the_answers_and_the_episodes_that_need_them_is_made_good(run, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    _, out, _ = run("eval", "ToolReasoning", "--agent", "solver", "-n", "12", "--out", folder, "--json")
+    lines = (folder / "externals.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "externals.jsonl").write_bytes(b"".join([lines[0].replace(b'":', b'"!', 1), *lines[1:]]))
+
+    def killed(run):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agent_envs.evaluation.submission.pack.lost_episodes", killed)
+        assert run("eval", "--resume", folder, "--set-aside")[0] != 0
+    assert lost_episodes(open_run(folder)) != []
+    code, again, _ = run("eval", "--resume", folder, "--set-aside", "--json")
+    assert code == 0 and strict(again) | UNTIMED == strict(out) | UNTIMED and lost_episodes(open_run(folder)) == []
+
+
+def test_a_request_is_kept_where_it_is_refused_at_its_resume_and_others_files_stay(run, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    suite = adhoc_suite(Choice("Sort", {}, "test", 2))
+    (tmp_path / "here" / "mine.json").write_text(suite_text(suite.model_copy(update={"id": "mine", "version": "1.0"})))
+
+    def stopped(suite):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agent_envs.evaluation.suites.suite.suite_text", stopped)
+        assert run("eval", "--suite", "mine.json", "--out", tmp_path / "run")[0] == 3
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("agent_envs.evaluation.suites.plan.playable_part", lambda suite: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run("eval", "--resume", "run")
+    assert (tmp_path / "run" / "request.jsonl").exists()
+    monkeypatch.chdir(tmp_path)
+    assert run("eval", "--resume", "run")[0] == 0 and not (tmp_path / "run" / "request.jsonl").exists()
+    (tmp_path / "theirs").mkdir()
+    for name in ("request.jsonl", "journal.jsonl"):
+        (tmp_path / "theirs" / name).write_text("mine")
+        for words in (("Nope",), ("Sort", "-n", "1")):
+            assert run("eval", *words, "--out", tmp_path / "theirs")[0] == 2
+        assert [(path.name, path.read_text()) for path in (tmp_path / "theirs").iterdir()] == [(name, "mine")]
+        (tmp_path / "theirs" / name).unlink()

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from agent_envs.base.jsonl_log import read_journal
+from agent_envs.base.jsonl_log import Journal, read_journal
 from tests import ROOT
 from tests.needs import needs
 
@@ -73,17 +73,21 @@ def test_an_evaluation_that_ends_before_its_tasks_are_drawn_begins_again(tmp_pat
     """Each task of Crafter is a world of its own: to draw a thousand takes longer than anybody waits."""
     run = tmp_path / "run"
     process = begin("agent_envs", "eval", "Crafter", "-n", "1000", "--trials", "2", "--out", run)
-    wait_for((run / "request.json").exists, process)
+    wait_for((run / "request.jsonl").exists, process)
     code, text = stop(process)
     assert code != 0 and f"eval --resume {run} begins again" in text and "Traceback" not in text
-    assert [path.name for path in run.iterdir()] == ["request.json"]
-    request = json.loads((run / "request.json").read_text())
+    assert [path.name for path in run.iterdir()] == ["request.jsonl"]
+    (request,) = read_journal(run / "request.jsonl")
     assert (request["env_id"], request["limit"], request["trials"]) == ("Crafter", 1000, 2)
-    (run / "request.json").write_text(json.dumps({**request, "env_id": "Sort", "limit": 3}))
+    refused = begin("agent_envs", "eval", "Sort", "-n", "3", "--out", run)
+    assert "request of another command" in refused.communicate(timeout=60)[1] and refused.returncode == 2
+    (run / "request.jsonl").unlink()
+    with Journal(run / "request.jsonl") as journal:
+        journal.append({**request, "env_id": "Sort", "limit": 3})
     process = begin("agent_envs", "eval", "--resume", run, "--json")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert json.loads(out)["episodes"] == 6 and not (run / "request.json").exists() and (run / "results.json").exists()
+    assert json.loads(out)["episodes"] == 6 and not (run / "request.jsonl").exists() and (run / "results.json").exists()
 
 
 @pytest.mark.parametrize("words", [("Nothing",), ("Sort", "--split", "none"), ("Sort", "--agent", "nobody")])

@@ -292,7 +292,7 @@ def test_agents_alike_are_seldom_told_apart():
 def test_a_rows_page_shows_episodes_as_stepped_again_by_turns_failed_and_solved(tmp_path):
     wide = load_suite("demo@1")
     labels = ("Count-v0", "BabaIsAI-v0", "Sort-v0")
-    suite = wide.model_copy(update={"entries": tuple(item for item in wide.entries if item.label in labels)})
+    suite = wide.part(tuple(item for item in wide.entries if item.label in labels))
     evaluate(suite, run_folder.Settings("random"), policy=CompanionPolicy("random"), folder=tmp_path / "run")
     pack_run(tmp_path / "run", tmp_path / "packed")
     verdict = verify.verify(tmp_path / "packed", How(suite, jobs=0))

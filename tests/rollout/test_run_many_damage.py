@@ -81,8 +81,7 @@ def damages(whole, count):
             yield whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :]
         elif number % 4 == 1:
             end = min(len(whole), at + rng.choice((1, 40, 4_096)))
-            start = at if at >= head or end < head else head  # a head that runs into the next row is another matter
-            yield whole[:start] + bytes(end - start) + whole[end:]
+            yield whole[:at] + bytes(end - at) + whole[end:]
         elif number % 4 == 2:
             yield whole[:at] + whole[at + 1 :]
         else:
@@ -103,6 +102,20 @@ def test_what_is_damaged_is_set_aside_and_played_again(tmp_path):
         lines = (beside.read_bytes() if beside.exists() else b"") + path.read_bytes()
         assert all(line in lines for line in text.splitlines(keepends=True) if line in sound), text
     assert kept > 0.7 * 120 * len(plan), "what does not need the damaged rows stays"
+
+
+def test_a_head_that_ran_into_the_next_row_or_was_split_and_a_row_that_is_there_twice_are_mended(
+    whole, truth, tmp_path
+):
+    path = tmp_path / "journal"
+    lines = whole.splitlines(keepends=True)
+    for text in (
+        lines[0][:-1] + b"!" + b"".join(lines[1:]), lines[0][:20] + b"\n" + lines[0][21:] + b"".join(lines[1:]),
+        whole + lines[-1], whole + lines[0],
+    ):  # fmt: skip
+        path.write_bytes(text)
+        assert set_damaged_aside(RunLog(path), PLAN, Lines())[0] >= 1
+        assert results(run_many(PLAN, Lines(), journal=path)) == truth, text
 
 
 def test_a_sound_journal_stays_and_one_that_is_written_is_refused(whole, tmp_path):

@@ -159,7 +159,7 @@ def set_aside(folder: Path, lost: Callable[[Run], Collection[str]]) -> tuple[int
     same_identity(run)
     plan, actor = plan_of(run.suite), _set_up(run.suite, run.config.settings(), None, run.config.prices).actor
     rows, answers = set_damaged_aside(run.log(), plan, actor)
-    if answers:
+    if run.externals.with_name("externals-damaged.jsonl").exists():  # of this call, or of one that was killed
         rows += set_damaged_aside(run.log(), plan, actor, lost(run))[0]
     return rows, answers
 

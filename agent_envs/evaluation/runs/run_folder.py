@@ -6,7 +6,7 @@ journal.jsonl    every finished episode, appended as it finishes
 externals.jsonl  what outside services answered to the environments, where there are any
 spent.json       under a cost limit: calls and tokens by model, as they were paid
 results.json     the numbers; they can be computed again from the rest
-request.json     what `eval` was asked for, until its tasks are drawn
+request.jsonl    what `eval` was asked for, until its tasks are drawn
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.base.jsonl_log import Journal
+from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.serialization import canonical_json
 from agent_envs.base.strict_model import Strict
 from agent_envs.base.version import VERSION
@@ -42,7 +42,7 @@ from agent_envs.services.chat.prices import Price
 from agent_envs.wrappers.feedback_models import PREFIX
 
 CLOSE = 1e-6  # what rewards and the sums of their terms may differ by
-REQUEST = "request.json"
+REQUEST = "request.jsonl"
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
 
@@ -284,6 +284,8 @@ def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPric
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
+    if (folder / "journal.jsonl").exists():
+        Journal(folder / "journal.jsonl").close()  # refuses another's file, and while another process plays this run
     if (folder / "config.json").exists():
         old = open_run(folder)
         what = suites.changes(old.suite.to_json(), suite.to_json())
@@ -291,12 +293,12 @@ def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPric
         if what:
             more = f" and {len(what) - 3} more" if len(what) > 3 else ""
             raise UsageError(f"{folder} holds a run with another {', '.join(what[:3])}{more}: choose another --out")
-        Journal(folder / "journal.jsonl").close()  # refuses while another process plays this run
     elif (left := folder / "suite.json").exists() and left.read_bytes() != text.encode():
         raise UsageError(f"{left} is of another run, or of none: choose another --out")
     else:
         _write(left, text)
     _write(folder / "config.json", canonical_json(config.model_dump(mode="json")) + "\n")
+    (folder / REQUEST).unlink(missing_ok=True)
     return Run(folder, config, suite)
 
 
@@ -304,22 +306,27 @@ def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPric
 def request_kept(folder: Path, params: Mapping[str, Any], tell: Callable[[str], None]) -> Iterator[None]:
     """Keep what was asked for in the run's folder until the run is there: to draw the tasks of a large split takes minutes.
 
-    What is refused leaves nothing behind; after a stop or a kill `read_request` gives the same again.
+    What is refused leaves nothing behind that was not there; after a stop or a kill `read_request` gives the same again.
 
     Raises:
-        UsageError: the folder cannot be made.
+        UsageError: the folder cannot be made, or holds the request of another command.
     """
     if (folder / "config.json").exists():  # the run is there: a larger limit, say
         yield
         return
     path, missing = folder / REQUEST, [place for place in (folder, *folder.parents) if not place.exists()]
-    row = {name: value.absolute() if isinstance(value, Path) else value for name, value in params.items()}
-    refused = False
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(path, json.dumps(row, default=str))
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
+    row = {name: str(value.absolute()) if isinstance(value, Path) else value for name, value in params.items()}
+    row |= {"out": str(folder.absolute()), "as_json": False, "cwd": os.getcwd()}
+    fresh, refused = not path.exists(), False
+    with Journal(path) as journal:
+        old = next(read_journal(path), None)
+        if old is None:
+            journal.append(row)
+        elif old != row:
+            raise UsageError(
+                f"{folder} holds the request of another command, which agent-envs eval --resume {folder} begins: choose "
+                "another --out"
+            )
     try:
         yield
     except AgentEnvsError:
@@ -327,29 +334,32 @@ def request_kept(folder: Path, params: Mapping[str, Any], tell: Callable[[str], 
         raise
     finally:
         has_run = (folder / "config.json").exists()
-        if has_run or refused:
-            path.unlink()
-        if not has_run and not refused:
-            tell(f"stopped before the first episode: agent-envs eval --resume {folder} begins again")
-        elif not has_run:
+        if refused and fresh and not has_run:
             with contextlib.suppress(OSError):  # another run may have begun beside it
+                path.unlink()
                 for place in missing:
                     place.rmdir()
+        elif not has_run:
+            tell(f"stopped before the first episode: agent-envs eval --resume {folder} begins again")
 
 
 def read_request(folder: Path, names: Collection[str]) -> dict[str, Any] | None:
-    """Return the options that a folder without a run was begun with; None without a request; UsageError for a damaged one."""
-    path = folder / REQUEST
+    """Return the options that a folder without a run was begun with, and go to where that was; None without a request.
+
+    Raises:
+        UsageError: it is damaged, or of another version, or its working directory is gone.
+    """
+    path = folder.absolute() / REQUEST
     if not path.is_file() or (folder / "config.json").exists():
         return None
+    row = next(read_journal(path), None)
+    if not isinstance(row, dict) or {*row} != {*names, "cwd"}:
+        raise UsageError(f"{path} is no request of this version's eval: begin again with another --out")
     try:
-        row = json.loads(path.read_bytes())
-        if {*row} != {*names}:
-            raise ValueError("its options are not those of eval")
-        paths = {name: Path(row[name]) for name in ("prices", "pack") if row[name]}
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{path} is no request of eval ({error}): begin again with another --out") from error
-    return {**row, **paths, "out": folder}
+        os.chdir(row.pop("cwd"))  # paths, and modules of agents, are as they were
+    except OSError as error:
+        raise UsageError(f"{path}: its working directory is gone ({error}): begin again with another --out") from None
+    return row | {name: Path(row[name]) for name in ("prices", "pack", "out") if row[name]}
 
 
 def open_run(folder: Path) -> Run:

@@ -8,13 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, Submission
-from agent_envs.evaluation.suites.suite import DEMO, Hex, Suite, load_suite, read_suite, suite_names, suite_text
+from agent_envs.evaluation.suites.suite import (
+    DEMO,
+    Hex,
+    Suite,
+    first_fault,
+    load_suite,
+    read_suite,
+    suite_names,
+    suite_text,
+)
 from agent_envs.evaluation.verification.directory import Rejected, parsed
 
 MOST_DEMO_BYTES = 1_000_000
@@ -22,7 +31,7 @@ NAME = "registrations.jsonl"
 
 
 class Registration(Strict):
-    """One row of the registry: who will play which suite until when, and what drew it; `salt` is a round's, "" without one."""
+    """One row of the registry: who will play which suite until when ("": no limit), and what drew it; a round has a `salt`."""
 
     format: Annotated[Literal["agent-envs/registration@1"], Field(alias="schema")] = "agent-envs/registration@1"
     agent: Label
@@ -31,7 +40,7 @@ class Registration(Strict):
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
     digest: Hex
     time: Annotated[str, Field(max_length=40)]
-    due: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    due: Annotated[str, Field(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")] = ""
     salt: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")] = ""
 
 
@@ -53,9 +62,12 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
 
     Raises:
         Rejected: submission.json is none.
+        UsageError: `override` has the id of a shipped suite, and is another one; there is no registry.
     """
+    if registry is not None and not registry.is_dir():
+        raise UsageError(f"--registry {registry}: there is no such folder")
     if override is not None:
-        return BoardSuite(override)
+        return _own_suite(override)
     suite_ref = parsed(Submission, small_file(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
     if registry is not None and (registration := registered_suite(registry, suite_ref.id)) is not None:
         return BoardSuite(registration[0], registration[1].agent, registration[1].due)
@@ -63,9 +75,26 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
         where = " nor in the registry" if registry is not None else ""
         return f"suite {suite_ref.id}@{suite_ref.version} is not in this installation{where}: --suite FILE names one of yours"
     suite = load_suite(suite_ref.id)
-    part = _played_part(folder, suite) if suite.id == DEMO else suite
-    count, of = len(part.entries), len(suite.entries)
-    return BoardSuite(part, part=f"{count} of {of} entries" if count < of else "")
+    return _whole_or_part(_played_part(folder, suite) if suite.id == DEMO else suite, suite)
+
+
+def _own_suite(suite: Suite) -> BoardSuite:
+    """Return a suite of a file; UsageError for another one under the id of a shipped suite, but for a part of demo."""
+    if suite.id not in suite_names() or suite.digest() == (shipped := load_suite(suite.id)).digest():
+        return BoardSuite(suite)
+    labels = {entry.label for entry in suite.entries}
+    part = shipped.part(tuple(entry for entry in shipped.entries if entry.label in labels))
+    if suite.id != DEMO or part.digest() != suite.digest():
+        raise UsageError(
+            f"--suite: {suite.name} is not the suite of that id in this installation; give yours an id of its own"
+        )
+    return _whole_or_part(part, shipped)
+
+
+def _whole_or_part(suite: Suite, whole: Suite) -> BoardSuite:
+    """Return a suite as the board knows it, with how many entries of the whole it has where these are fewer."""
+    count, of = len(suite.entries), len(whole.entries)
+    return BoardSuite(suite, part=f"{count} of {of} entries" if count < of else "")
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
@@ -80,8 +109,11 @@ def _played_part(folder: Path, suite: Suite) -> Suite:
 
 
 def registrations_of(registry: Path) -> list[Registration]:
-    """Return the rows of the registry, those of rounds too, in their order."""
-    return [Registration.model_validate(row) for row in read_journal(registry / NAME)]
+    """Return the rows of the registry, those of rounds too, in their order; UsageError for one that is no registration."""
+    try:
+        return [Registration.model_validate(row) for row in read_journal(registry / NAME)]
+    except ValidationError as error:
+        raise UsageError(f"{registry / NAME} holds a row that is no registration: {first_fault(error)}") from None
 
 
 def registered_suite(registry: Path, name: str) -> tuple[Suite, Registration] | None:
@@ -94,6 +126,8 @@ def registered_suite(registry: Path, name: str) -> tuple[Suite, Registration] | 
     if row is None:
         return None
     path = registry / f"{row.id}.json"
+    if not path.is_file():
+        raise UsageError(f"{path}, the suite that was registered, is not there: restore it from a copy")
     suite = read_suite(path.read_bytes(), str(path))
     if suite.digest() != row.digest:
         raise UsageError(f"{path} is not the suite that was registered: restore it from a copy")

@@ -10,6 +10,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.base.version import code_digest
@@ -22,7 +24,7 @@ from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
 from agent_envs.evaluation.submission.replay_pool import SECONDS, Checks, Line, Replaying, check_all
 from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
-from agent_envs.evaluation.suites.suite import Suite, suite_text
+from agent_envs.evaluation.suites.suite import Suite, first_fault, suite_text
 from agent_envs.evaluation.verification.badges import BADGES, lookalikes, mixed_scripts, ranked
 from agent_envs.evaluation.verification.directory import Directory, Rejected, parsed
 from agent_envs.evaluation.verification.small_files import attempt_findings, lines_of, unpack_answers
@@ -321,11 +323,21 @@ def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[
 
 
 def _actions(folder: Path, how: How) -> Iterator[tuple[str, str]]:
-    """Yield (key, digest of the actions) of another submission, read and not replayed; nothing for an unknown suite."""
-    board_suite = known_suite(folder, how.suite, how.registry)
-    if isinstance(board_suite, str):
-        return
-    directory = Directory(folder, len(suite_text(board_suite.suite).encode()))
-    for _, line in _EpisodeReader(directory, board_suite.suite).lines():
-        row = EpisodeRow.model_validate_json(line)
-        yield row.key, digest([turn.action for turn in row.turns])
+    """Yield (key, digest of the actions) of another submission, read and not replayed; nothing for an unknown suite.
+
+    Raises:
+        UsageError: there is no other submission that can be read.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"--beside {folder} is no submission that can be read: there is no such folder")
+    try:
+        board_suite = known_suite(folder, how.suite, how.registry)
+        if isinstance(board_suite, str):
+            return
+        directory = Directory(folder, len(suite_text(board_suite.suite).encode()))
+        for _, line in _EpisodeReader(directory, board_suite.suite).lines():
+            row = EpisodeRow.model_validate_json(line)
+            yield row.key, digest([turn.action for turn in row.turns])
+    except (Rejected, ValidationError) as error:
+        what = first_fault(error) if isinstance(error, ValidationError) else error
+        raise UsageError(f"--beside {folder} is no submission that can be read: {what}") from None

@@ -1,5 +1,6 @@
 """Verification: what is honest is accepted with its scores, in bounded processes, and a killed one goes on."""
 
+import gzip
 import json
 import shutil
 
@@ -7,6 +8,7 @@ import pytest
 
 from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.jsonl_log import Journal
 from agent_envs.cli import app as cli
 from agent_envs.evaluation.runs.evaluate import result_of_run
 from agent_envs.evaluation.runs.run_folder import open_run
@@ -15,8 +17,9 @@ from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.submission.replay_pool import Ledger, Replaying, check_lines
 from agent_envs.evaluation.submission.replaying import Checked
-from agent_envs.evaluation.suites.suite import suite_text
+from agent_envs.evaluation.suites.suite import load_suite, suite_text
 from agent_envs.evaluation.verification.badges import BADGES, ranked
+from agent_envs.evaluation.verification.suites_known import NAME
 from agent_envs.evaluation.verification.verify import How, verify
 from agent_envs.tools.bounded_processes import BoundedProcesses, Lost
 from tests.evaluation.submission.packing import Saying, play, small_suite
@@ -151,6 +154,39 @@ def test_actions_of_the_solver_and_of_another_submission_are_flagged(small, tmp_
     twin = verify(packed, How(suite, jobs=0, beside=(packed,))).flags
     assert any("4 of 4 episodes have the very actions of submission" in flag for flag in twin)
     assert not any("of submission" in flag for flag in verify(packed, How(suite, jobs=0)).flags)
+
+
+def test_a_folder_beside_that_is_no_submission_is_the_callers_mistake(small, tmp_path):
+    suite, packed = small
+    (tmp_path / "empty").mkdir()
+    shutil.copytree(packed, tmp_path / "odd")
+    shard = next((tmp_path / "odd").rglob("*.gz"))
+    shard.write_bytes(gzip.compress(b'{"key":5}\n'))
+    for other in (tmp_path / "empty", tmp_path / "nothing", tmp_path / "odd"):
+        with pytest.raises(UsageError, match="--beside .* is no submission that can be read"):
+            verify(packed, How(suite, jobs=0, beside=(other,)))
+
+
+def test_a_suites_file_gives_no_other_suite_a_shipped_ones_name(tmp_path):
+    core, demo = load_suite("core"), load_suite("demo")
+    play(tmp_path / "run", demo.part(demo.entries[:1]), "random")
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    for suite in (core.part(core.entries[:1]), demo.part(demo.entries[:1]).model_copy(update={"scored": True})):
+        with pytest.raises(UsageError, match="give yours an id of its own"):
+            verify(tmp_path / "packed", How(suite, jobs=0))
+    verdict = verify(tmp_path / "packed", How(demo.part(demo.entries[:1]), jobs=0))
+    assert (verdict.part, verdict.score) == (f"1 of {len(demo.entries)} entries", None)
+    assert verify(tmp_path / "packed", How(demo, jobs=0)).verdict == "rejected"
+
+
+def test_a_registry_that_is_none_is_told_in_one_line(small, tmp_path):
+    _, packed = small
+    with pytest.raises(UsageError, match="there is no such folder"):
+        verify(packed, How(registry=tmp_path / "nothing"))
+    with Journal(tmp_path / NAME) as journal:
+        journal.append({"schema": "agent-envs/registration@1", "agent": 5})
+    with pytest.raises(UsageError, match="holds a row that is no registration"):
+        verify(packed, How(registry=tmp_path))
 
 
 def test_badges_say_what_they_do_not_prove_and_only_two_are_ranked():
