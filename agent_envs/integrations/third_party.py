@@ -49,7 +49,7 @@ def third_party_env(name: str, arguments: Row, solved: float | None = None) -> T
 class GymEnv:
     """An environment by its id of Gymnasium, or `module:ID` of a module to import first."""
 
-    outside = (EnvFault,)
+    outside: tuple[type[Exception], ...] = (EnvFault,)
 
     def __init__(self, name: str, env_id: str, arguments: Row, solved: float | None) -> None:
         """Make it; UsageError where Gymnasium cannot."""
@@ -118,7 +118,7 @@ def as_text(value: Any) -> str:
 class ServedEnv:
     """A server of OpenEnv's, by its address: one session at a time, played by OpenEnv's own client."""
 
-    outside = (ConnectionError, EnvFault)
+    outside: tuple[type[Exception], ...] = (ConnectionError, EnvFault)
 
     def __init__(self, name: str, url: str, arguments: Row, solved: float | None) -> None:
         """Read the server's schema of actions; EnvFault where none answers, UsageError for actions without a form."""
@@ -190,7 +190,8 @@ class TasksetEpisodes:
     its reward comes at its end, the sum over its agents. Nobody calls tools, and a sandbox is a folder of this machine's.
     """
 
-    text, outside = True, (ConnectionError, EnvFault)
+    text = True
+    outside: tuple[type[Exception], ...] = (ConnectionError, EnvFault)
 
     def __init__(self, name: str, env_id: str, arguments: Row, solved: float | None) -> None:
         """Load it and list up to 256 tasks; UsageError where verifiers cannot."""

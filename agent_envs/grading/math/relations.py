@@ -111,7 +111,8 @@ def line_of(parts: list[list[Token]], read: Read, budget: StepBudget) -> MathVal
         raise Unreadable
     unknowns = [[(atom, power) for atom, power in row if atom.free] for row, _ in value.total.above.terms]
     names = {pair for row in unknowns for pair in row}
-    if any(len(row) > 1 for row in unknowns) or [(atom.kind, power) for atom, power in names] != [("name", 1)] * 2:
+    letters = {atom for atom, power in names if atom.kind == "name" and power == 1}
+    if any(len(row) > 1 for row in unknowns) or not len(names) == len(letters) == 2:
         raise Unreadable
     return value
 
