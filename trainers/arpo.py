@@ -174,10 +174,11 @@ def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dic
     """Return the metrics of branching, and the success and reward terms of the policy: leaves count with their weights."""
     leaves = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
     total = sum(weight for _, weight in leaves)
-    terms = Counter[str]()
+    terms, weights = Counter[str](), Counter[str]()
     for result, weight in leaves:
-        for name, value in (term for turn in result.trajectory.turns for term in turn.terms):
+        for name, value in (term for term in result.terms.items() if term[1] is not None):  # that apply
             terms[f"rewards/{name}/mean"] += value * weight
+            weights[f"rewards/{name}/mean"] += weight
     decisions = [row for tree in trees for row in tree.decisions]
     distinct_calls = tool_calls(turn for tree in trees for turn in tree.turns)
     leaf_calls = sum((tool_calls(result.trajectory.turns) for result, _ in leaves), start=Counter[str]())
@@ -193,7 +194,7 @@ def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dic
         "branching/probe_calls": Ratio(sum(tree.probe_calls for tree in trees), len(trees)),
         "tools/saved": Ratio(leaf_calls.total() - distinct_calls.total(), leaf_calls.total()),
     }
-    metrics |= {name: Ratio(value, total) for name, value in terms.items()}
+    metrics |= {name: Ratio(value, weights[name]) for name, value in terms.items()}
     # No ratios: a process whose trees made no call of a tool has 0 of it.
     return metrics | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(distinct_calls.items())}
 

@@ -232,7 +232,7 @@ def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
         "completions/clipped_ratio": _mean([episode.last.truncated for episode in episodes]),
         "tools/call_frequency": _mean([sum(call.values()) for call in calls]),
         **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
-        **_terms(episodes),
+        **_terms([result for group in groups for result in group.results]),
         **_feedback([result for group in groups for result in group.results]),
     }
 
@@ -267,12 +267,12 @@ def sampled_tokens(groups: Sequence[EpisodeGroup]) -> list[int]:
     return [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
 
 
-def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
-    """Return the mean over episodes of each named term of the reward, summed over turns, under TRL's names."""
-    totals = Counter[str]()
-    for turn in (turn for episode in episodes for turn in episode.turns):
-        totals.update(dict(turn.terms))
-    return {f"rewards/{name}/mean": total / len(episodes) for name, total in totals.items()}
+def _terms(results: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Return the mean of each term of the reward, under TRL's names, over the episodes that it applies to, if any."""
+    rows: dict[str, list[float]] = {}
+    for name, value in (term for result in results for term in result.terms.items() if term[1] is not None):
+        rows.setdefault(f"rewards/{name}/mean", []).append(value)
+    return {name: Ratio(sum(values), len(values)) for name, values in rows.items()}
 
 
 def _mean(values: Sequence[float]) -> float:

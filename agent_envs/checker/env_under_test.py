@@ -15,10 +15,12 @@ from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import is_local, sha256_text
+from agent_envs.base.terminal import escaped
 from agent_envs.core.env import TurnEnv, core_of, spec_json
 from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import Snapshot, fork, snapshot
 
+MOST_CHARACTERS = 1_000  # of the detail of a check
 HOOKS = {"solver": ("env",), "sampler": ("env", "rng"), "heuristic": ("request",)}  # and how they are called
 
 
@@ -38,6 +40,10 @@ class Check:
     status: str
     detail: str
     seconds: float
+
+    def __post_init__(self) -> None:
+        """Keep the detail one bounded line: an environment's own words must not write lines of the report."""
+        object.__setattr__(self, "detail", escaped(self.detail, MOST_CHARACTERS))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any, Protocol, TypeVar
 
 from agent_envs.base.errors import EnvFault
+from agent_envs.base.terminal import escaped
 from agent_envs.checker.env_under_test import Check, CheckFailed, CheckSkipped, Report
 from agent_envs.checker.fuzz import hostile_strings
 
@@ -25,6 +26,7 @@ PLAYS = 8  # of a random agent on each seed, the best of which is played back
 MOST_CRASHES = 5  # after which no further hostile text is tried
 HALF = 0.5  # of the way from random plays to a solved episode; of the seeds, where copying beats every other play
 LONGEST = 100_000  # characters of the end of an observation that are copied
+RAISED = (Exception, SystemExit, GeneratorExit)  # by an environment; not Ctrl-C
 _TAG = re.compile(r"<([A-Za-z_]{1,30})>")
 
 Result = TypeVar("Result")
@@ -40,15 +42,17 @@ class ThirdPartyEnv(Protocol):
         text: whether an action is a text.
         solved: the return of a solved episode, None where nobody says.
         flaw: what is wrong with the newest observation or reward, "" for nothing.
+        outside: the errors that say nothing of it, as of a server that is away.
     """
 
     name: str
     text: bool
     solved: float | None
     flaw: str
+    outside: tuple[type[Exception], ...]
 
-    def renew(self) -> None:
-        """Go on with a fresh environment that no reset has reached."""
+    def renew(self, bare: bool = False) -> None:
+        """Go on with a fresh environment that no reset has reached; `bare`: without guards that are not its own."""
 
     def reset(self, seed: int) -> str:
         """Begin the episode of a seed; return the first observation as text."""
@@ -118,9 +122,9 @@ class Subject:
         self.calls += 1
         try:
             result = call()
-        except (ConnectionError, EnvFault) as error:  # it says nothing of the environment
-            raise EnvFault(f"check {self.env.name}: {where}: {error}") from error
-        except Exception as error:
+        except self.env.outside as error:
+            raise EnvFault(escaped(f"check {self.env.name}: {where}: {error}", 300)) from error
+        except RAISED as error:
             self.raised.append(f"{where} raised {type(error).__name__}: {error}"[:300])
             self.env.renew()
             raise EnvRaised(f"{self.raised[-1]} (see: no exception)") from error
@@ -143,8 +147,11 @@ class Subject:
         return [partial(say_back, f"{seed}", part, source) for part in TEXTS[kind]]
 
     def returns(self, kind: str) -> list[float]:
-        """Return the returns of all plays of an agent."""
-        return [play.total for seed in self.seeds for play in self.plays(kind, seed)]
+        """Return the returns of all plays of an agent; CheckSkipped where one is no finite number."""
+        returns = [play.total for seed in self.seeds for play in self.plays(kind, seed)]
+        if not all(map(math.isfinite, returns)):
+            raise CheckSkipped("a reward is no finite number (see: observations)")
+        return returns
 
     def need_equal_starts(self) -> None:
         """Raise CheckSkipped unless equal seeds gave equal starts, so that a task can be had twice."""
@@ -211,8 +218,9 @@ def check_seeds(subject: Subject) -> str:
     subject.equal_starts = True
     if len(starts) < 2:
         raise CheckSkipped("one seed was played: whether seeds differ takes two (-n 2)")
-    first = subject.plays("random", 0)[0]
-    if not any(first.difference(subject.play(seed, playback(first))) for seed in subject.seeds):
+    kinds = ("random", "null", "control") if subject.env.text else ("random",)
+    plays = (play for kind in kinds for play in subject.plays(kind, 0))  # what a seed hides may show in one reply alone
+    if not any(play.difference(subject.play(seed, playback(play))) for play in plays for seed in subject.seeds):
         raise CheckFailed(f"{len(starts)} seeds give one episode: the seed is not read, or there is but one task")
     return f"{len(starts)} seeds, {len(set(starts))} different first observations"
 
@@ -230,13 +238,19 @@ def check_determinism(subject: Subject) -> str:
 
 
 def check_refusal(subject: Subject) -> str:
-    """Return a note if a step before the first reset raises; else CheckFailed."""
-    subject.env.renew()
+    """Return a note if a step before the first reset is refused; CheckSkipped for what may be a crash, else CheckFailed."""
+    subject.env.renew(bare=True)
     try:
         subject.env.step(subject.env.sample(random.Random(0), [""]))
-    except (CheckSkipped, ConnectionError, EnvFault):
+    except CheckSkipped:
         raise
-    except Exception as error:  # noqa: BLE001 - whichever it chose: it is the refusal that is asked for
+    except subject.env.outside:
+        raise
+    except (AttributeError, LookupError, NameError, TypeError) as error:
+        raise CheckSkipped(
+            f"{type(error).__name__}: {error}"[:120] + ": no guard, or one that looks like none"
+        ) from error
+    except RAISED as error:  # whichever it chose: it is the refusal that is asked for
         return f"{type(error).__name__}: {error}"[:120]
     finally:
         subject.env.renew()
@@ -310,7 +324,8 @@ def check_exceptions(subject: Subject) -> str:
 
 def check_observations(subject: Subject) -> str:
     """Return a note if all observations lay in their space and all rewards were numbers; else CheckFailed."""
-    subject.returns("random")
+    for seed in subject.seeds:
+        subject.plays("random", seed)
     if subject.flaws:
         raise CheckFailed(f"{subject.flaws[0]} ({len(subject.flaws)} times)")
     return f"{subject.calls} steps and resets"

@@ -109,10 +109,7 @@ def _show_help(menu: Any) -> None:
 def _tell_end(core: Any, how: str) -> None:
     """Print the end of an episode: how it ended, the reward summed by its terms, the return, and the gold."""
     record, gold = core.trajectory, core.episode.task.gold
-    sums = dict[str, float | None]()
-    for terms in core.reward_spec.terms_by_turn(record):
-        for name, value in terms.items():
-            sums[name] = (sums.get(name) or 0.0) + value if value is not None else sums.get(name)
+    sums = core.reward_spec.sums(record)
     show(f"The episode is over after turn {len(record.turns)}: {how}.\n")
     rows = [(f"reward, {name}", "-" if value is None else f"{value:g}") for name, value in sums.items()]
     rows += [("return, their sum", f"{record.total_reward:g}"), ("gold", " | ".join(gold) or "none: the state decides")]

@@ -84,6 +84,13 @@ class RewardSpec:
             rows.append({name: None if name in idle and not value else value for name, value in turn.terms})
         return rows
 
+    def sums(self, trajectory: Trajectory) -> dict[str, float | None]:
+        """Return each term summed over an episode's turns, None for one that applies to no turn; the task is there."""
+        sums = dict[str, float | None]()
+        for name, value in (pair for row in self.terms_by_turn(trajectory) for pair in row.items()):
+            sums[name] = (sums.get(name) or 0.0) + value if value is not None else sums.get(name)
+        return sums
+
     @property
     def low(self) -> float:
         """The least reward of a step."""

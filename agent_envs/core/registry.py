@@ -276,6 +276,10 @@ def full_id(name: str) -> str:
     """
     module, colon, rest = name.partition(":")
     if colon:
+        if not module or module.startswith("."):
+            raise UsageError(
+                f"{name}: give a module before the colon, as in module:namespace/Name-v0, or an id without one"
+            )
         try:
             import_module(module)
         except ImportError as error:

@@ -43,7 +43,7 @@ class Session:
         self, env_id: str = "", *, prefills: bool = False, deadline_seconds: float = 300.0, **arguments: Any
     ) -> None:
         """Set the environment, unless rows name it. With `prefills` the caller begins turns with `info["prefill"]`."""
-        self.env_id, self.arguments = env_id, arguments
+        self.env_id, self.arguments = env_id, _arguments(arguments)
         self.prefills, self.deadline_seconds = prefills, deadline_seconds
         self._keyed_env: KeyedEnv | None = None
         self._under_way: dict[str, object] = {}
@@ -133,8 +133,8 @@ class Session:
         """Return (key, environment) of a row: the last if equal, else a new one, the last closed; UsageError without a name."""
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
-        if not isinstance(name, str):
-            raise UsageError(f"Session: env_id={display_value(name)}; give an id as text")
+        if not isinstance(name, str) or name.startswith((":", ".")):
+            raise UsageError(f"Session: env_id={display_value(name)}; give an id as text, or module:id")
         if name != self.env_id:
             _refuse_import(name)
         arguments = self.arguments if row.get("env_kwargs") is None else _arguments(row["env_kwargs"])
@@ -209,8 +209,10 @@ def _arguments(kwargs: Any) -> Row:
         arguments = json.loads(kwargs) if isinstance(kwargs, str) else kwargs
     except (ValueError, RecursionError):
         arguments = None
-    if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
-        raise UsageError(f"Session: env_kwargs={display_value(kwargs)}; give a dict by name, or a JSON object as text")
+    names = arguments if isinstance(arguments, Mapping) else [None]
+    if "id" in names or not all(isinstance(name, str) for name in names):
+        fix = "give a dict by name, or a JSON object as text; env_id is the id"
+        raise UsageError(f"Session: env_kwargs={display_value(kwargs)}; {fix}")
     return dict(arguments)
 
 
@@ -234,9 +236,13 @@ def canonical_action(text: str | int, calls: Calls) -> str | int:
     """
     if not calls:
         return text
-    for call in calls if isinstance(calls, Sequence) and not isinstance(calls, str) else (calls,):
-        if not isinstance(call, Sequence) or len(call) != 2 or not isinstance(call[0], str | None):
+    for call in calls if isinstance(calls, list | tuple) else (calls,):
+        if not isinstance(call, list | tuple) or len(call) != 2 or not isinstance(call[0], str | None):
             raise UsageError(f"Session.act: calls={display_value(calls)}; give pairs of a name and its arguments")
+        try:
+            json.dumps(call[1])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"Session.act: calls={display_value(calls)}; arguments are JSON: {error}") from error
     read = [read_native_call(f"call_{number}", *call) for number, call in enumerate(calls)]
     texts = [str(text) if text else "", *(call for call in read if isinstance(call, str))]
     native = tuple(call for call in read if isinstance(call, ToolCall))

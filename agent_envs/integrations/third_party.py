@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import copy
 import hashlib
 import math
 import random
@@ -16,6 +17,7 @@ import numpy as np
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import Utterance
+from agent_envs.base.terminal import escaped
 from agent_envs.checker.env_under_test import CheckSkipped
 from agent_envs.checker.third_party import Step, ThirdPartyEnv, random_text
 from agent_envs.integrations import openenv, verifiers
@@ -47,21 +49,27 @@ def third_party_env(name: str, arguments: Row, solved: float | None = None) -> T
 class GymEnv:
     """An environment by its id of Gymnasium, or `module:ID` of a module to import first."""
 
+    outside: tuple[type[Exception], ...] = (EnvFault,)
+
     def __init__(self, name: str, env_id: str, arguments: Row, solved: float | None) -> None:
         """Make it; UsageError where Gymnasium cannot."""
         self.name, self.flaw = name, ""
         self._make: Callable[[], gym.Env[Any, Any]] = lambda: gym.make(env_id, disable_env_checker=True, **arguments)
         try:
             self._env = self._make()
-        except (gym.error.Error, ImportError, TypeError, ValueError) as error:
-            raise UsageError(f"check {name}: {error}") from error
+        except (gym.error.Error, ImportError, TypeError, ValueError, SystemExit) as error:
+            raise UsageError(escaped(f"check {name}: {error}", 600)) from error
         self.text = isinstance(self._env.action_space, gym.spaces.Text | Utterance)
         self.solved = solved if solved is not None or self._env.spec is None else self._env.spec.reward_threshold
 
-    def renew(self) -> None:
-        """Close it and make another."""
+    def renew(self, bare: bool = False) -> None:
+        """Close it and make another; `bare`: without the wrappers of Gymnasium that answer a step before the reset."""
         self._env.close()
         self._env = self._make()
+        if bare and self._env.spec is not None:
+            spec = copy.deepcopy(self._env.spec)
+            spec.order_enforce, spec.max_episode_steps = False, None  # as TimeLimit counts from the reset on
+            self._env = gym.make(spec, disable_env_checker=True)
 
     def reset(self, seed: int) -> str:
         """Reset to a seed; return the observation as text."""
@@ -110,6 +118,8 @@ def as_text(value: Any) -> str:
 class ServedEnv:
     """A server of OpenEnv's, by its address: one session at a time, played by OpenEnv's own client."""
 
+    outside: tuple[type[Exception], ...] = (ConnectionError, EnvFault)
+
     def __init__(self, name: str, url: str, arguments: Row, solved: float | None) -> None:
         """Read the server's schema of actions; EnvFault where none answers, UsageError for actions without a form."""
         self.name, self.url, self.flaw, self.solved = name, url, "", solved
@@ -127,7 +137,7 @@ class ServedEnv:
             raise UsageError(f"check {name}: an action has the fields {list(fields)}; {fix}")
         self.text, self._field, self._fixed, self._forms = bool(texts), "".join(texts), arguments, forms
 
-    def renew(self) -> None:
+    def renew(self, bare: bool = False) -> None:
         """Close the session; the next call opens another."""
         self.client.close()
         self.client = openenv.client(self.url)
@@ -181,6 +191,7 @@ class TasksetEpisodes:
     """
 
     text = True
+    outside: tuple[type[Exception], ...] = (ConnectionError, EnvFault)
 
     def __init__(self, name: str, env_id: str, arguments: Row, solved: float | None) -> None:
         """Load it and list up to 256 tasks; UsageError where verifiers cannot."""
@@ -195,7 +206,7 @@ class TasksetEpisodes:
             raise UsageError(f"check {name}: it has no task, or its tasks need a container, which scripted agents lack")
         self._loop = asyncio.new_event_loop()
 
-    def renew(self) -> None:
+    def renew(self, bare: bool = False) -> None:
         """Leave the episode, and load environment and tasks again."""
         self._leave()
         self._env = self._vf.load_environment(self._vf.resolve_env_config(self._config))

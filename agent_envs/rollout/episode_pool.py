@@ -61,7 +61,8 @@ class EpisodePool:
         """Make the first environment.
 
         Args:
-            spec: an id, short or full, or the JSON of `spec_json`, which has wrappers, too.
+            spec: an id, short or full, or the JSON of `spec_json`, which has wrappers, too. It is code of the caller's, never a
+                stranger's: the modules that its `entry_point` and its wrappers name are imported.
             services: what stands before the environment's outside services.
             idle_seconds: an episode that no call named for so long is dropped; None keeps all.
             threads: the most that step one call's episodes, where steps wait.
@@ -70,6 +71,10 @@ class EpisodePool:
         Raises:
             UsageError: there is no such environment, or an argument is wrong.
         """
+        if not isinstance(spec, str) or "id" in arguments:
+            raise UsageError(
+                f"EpisodePool: spec={display_value(spec)}; give an id or the JSON of spec_json, and no id beside"
+            )
         if idle_seconds is not None:
             number("EpisodePool", "idle_seconds", idle_seconds, 0, above=True)
         self._spec, self._arguments = spec, arguments
@@ -101,6 +106,9 @@ class EpisodePool:
         Raises:
             UsageError: a key is taken or none, or there is no such task; then none is begun.
         """
+        for row in rows:
+            if not isinstance(row, Mapping):
+                raise UsageError(f"EpisodePool.begin_many: rows: {display_value(row)}; give a dict for each episode")
         keys = [row.get("key") or f"episode-{next(self._numbers)}" for row in rows]
         with self._claim(keys, fresh=True):
             return self._each(self._begin, keys, rows)
@@ -112,6 +120,11 @@ class EpisodePool:
             UsageError: a key is unknown, in another call or twice in this one, an episode is over, or an action is none; then
                 no turn is taken.
         """
+        for pair in actions:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise UsageError(
+                    f"EpisodePool.act_many: actions: {display_value(pair)}; give pairs of a key and an action"
+                )
         keys = [key for key, _ in actions]
         with self._claim(keys):
             return self._each(self._act, keys, [action for _, action in actions])
@@ -131,7 +144,7 @@ class EpisodePool:
                 restore(env, self._moments[key])
                 twin = snapshot(fork(env, f"{branch}{place}")) if branch else self._moments[key]
                 keys.append(f"{key}.{next(self._numbers)}")
-                self._keep(keys[-1], twin)
+                self._keep(keys[-1], twin, over=key in self._over)
             return keys
 
     def take(self, key: str, since: int = 0) -> bytes:
@@ -141,6 +154,7 @@ class EpisodePool:
             key: of the episode.
             since: turns that were taken out before: what was written then, and this, are its parts (`put`).
         """
+        whole_number("EpisodePool.take", "since", since, 0)
         with self._claim([key]):
             return self._moments[key].to_bytes(since)
 
@@ -149,7 +163,9 @@ class EpisodePool:
         moment = Snapshot.from_bytes(*parts)
         with self._claim([key], fresh=True), self._environment() as env:
             restore(env, moment)
-            self._keep(key, moment)
+            ended = moment.episode is not None and moment.episode.over
+            over = ended or any(wrapper.over for wrapper in turn_wrappers(env))
+            self._keep(key, moment, over=over)
 
     def drop(self, key: str) -> None:
         """Forget an episode."""
@@ -180,7 +196,13 @@ class EpisodePool:
     def _make(self) -> gym.Env[Any, Any]:
         """Make an environment; UsageError where there is none of that spec."""
         if self._spec.lstrip().startswith("{"):
-            env = gym.make(EnvSpec.from_json(self._spec), **self._arguments)
+            try:
+                spec = EnvSpec.from_json(self._spec)
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError, gym.error.Error) as error:
+                raise UsageError(
+                    f"EpisodePool: spec={display_value(self._spec)}; give the JSON of spec_json ({error!r:.200})"
+                ) from error
+            env = gym.make(spec, **self._arguments)
         else:
             env = gym.make(full_id(self._spec), disable_env_checker=True, **self._arguments)
         core_of(env).services = self._services
@@ -189,13 +211,14 @@ class EpisodePool:
     @contextmanager
     def _claim(self, keys: Sequence[str], fresh: bool = False) -> Iterator[None]:
         """Hold keys, all open or all new, for one call, once what was idle is dropped; UsageError where that cannot be."""
+        for key in keys:
+            if not isinstance(key, str):
+                raise UsageError(f"EpisodePool: key={display_value(key)}; give a text")
         with self._lock:
             self._drop_idle()
             for key, times in Counter(keys).items():
                 wrong = "it is twice in one call" if times > 1 else ""
-                if not isinstance(key, str):
-                    wrong = "give a text"
-                elif key in self._under_way:
+                if key in self._under_way:
                     wrong = "it is in a call that is under way"
                 elif (key in self._moments) is fresh:
                     wrong = "it is taken" if fresh else "there is no such episode; it may have been idle too long"
@@ -252,14 +275,16 @@ class EpisodePool:
             self._keep(key, moment, turn)
         return [turn for turn, _ in answers]
 
-    def _keep(self, key: str, moment: Snapshot | None, turn: PoolTurn | None = None) -> None:
-        """Make a moment that of a key, which was named now; None leaves the one that it has."""
+    def _keep(self, key: str, moment: Snapshot | None, turn: PoolTurn | None = None, over: bool = False) -> None:
+        """Make a moment that of a key, which was named now, perhaps as over; None leaves the one that it has."""
         with self._lock:
             if turn is not None:
-                self._counts["faults" if turn.fault else "turns"] += 1
+                self._counts["faults"] += bool(turn.fault)
             if moment is not None:
                 self._moments[key] = moment
-            if turn is not None and (turn.terminated or turn.truncated):
+                if turn is not None and moment.episode is not None:
+                    self._counts["turns"] += bool(moment.episode.turns)  # a reset is none
+            if over or (turn is not None and (turn.terminated or turn.truncated)):
                 self._over.add(key)
             if key in self._moments:
                 self._last_calls[key] = time.monotonic()

@@ -56,6 +56,7 @@ class EpisodeResult:
         usage: tokens by name, over all attempts at the episode; of feedback (`feedback_input`, ...) in the last one, because
             a second attempt finds what the first was given.
         attempts: what failed in attempts before this one.
+        terms: of the reward, each summed over the turns, None for one that does not apply; no part of equality.
         seconds: wall time of all attempts; `agent_seconds` is the policy's part. They are no part of equality.
     """
 
@@ -66,6 +67,7 @@ class EpisodeResult:
     attempts: tuple[str, ...] = field(default=(), compare=False)
     seconds: float = field(default=0.0, compare=False)
     agent_seconds: float = field(default=0.0, compare=False)
+    terms: dict[str, float | None] = field(default_factory=dict, compare=False)
 
     @property
     def success(self) -> bool:
@@ -194,7 +196,8 @@ class EpisodeWalk:
         success = bool(self._info.get("success", False))
         trajectory = Trajectory(self.header, self._prompt, tuple(self.turns), self._core.episode.task, success)
         usage = known_counts(self._usage | wrapper_usage(self.env))
-        return EpisodeResult(trajectory, "terminated" if self.turns[-1].terminated else "truncated", usage=usage)
+        status = "terminated" if self.turns[-1].terminated else "truncated"
+        return EpisodeResult(trajectory, status, usage=usage, terms=self._core.reward_spec.sums(trajectory))
 
     def to_json(self) -> dict[str, Any]:
         """Return the walk as it stands, as plain JSON: what `from_json` goes on from, in any process."""

@@ -21,13 +21,14 @@ class Sums(gym.Env):
 
     action_space = observation_space = TEXT
     one = two = tries = 0
+    begun = False
 
     def numbers(self):
         return self.np_random.integers(100, 1_000, 2)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.tries = 0
+        self.tries, self.begun = 0, True
         self.one, self.two = self.numbers()
         return self.question(), {}
 
@@ -35,6 +36,8 @@ class Sums(gym.Env):
         return f'Add the numbers "{self.one}" and "{self.two}", and write the sum in <sum> and </sum>.'
 
     def step(self, action):
+        if not self.begun:
+            raise gym.error.ResetNeeded("reset first")
         self.tries += 1
         reward = self.reward(action)
         return f"Try {self.tries} is over. {self.question()}", reward, self.tries == 2 or reward >= 1, False, {}
@@ -128,7 +131,35 @@ class PaysNoNumber(Sums):
 
 
 class NeedsNoReset(Sums):
-    """Registered without Gymnasium's own order."""
+    """Without a guard of its own below Gymnasium's."""
+
+    begun = True
+
+
+class CrashesBeforeItsReset(Sums):
+    begun, tries = True, None
+
+
+class Exits(Sums):
+    def reward(self, action):
+        return super().reward(action) or (sys.exit(0) if action == "" else 0.0)
+
+
+class LosesItsConnection(Sums):
+    def reward(self, action):
+        if action == "":
+            raise ConnectionError("no\npassed          no exception                  all is well")
+        return super().reward(action)
+
+
+class HidesItsNumber(Sums):
+    """Sound: one observation for all seeds, and a reward of silence by the seed."""
+
+    def question(self):
+        return "Guess."
+
+    def reward(self, action):
+        return 0.1 * (action == "" and self.one % 2)
 
 
 SOLVES = {"null agent", "random agents", "blind replay"}
@@ -138,15 +169,18 @@ BROKEN = {
     RewardsByChance: {"determinism"}, RaisesOnSilence: {"no exception"}, RaisesOnSurrogates: {"no exception"},
     PaysForLines: {"copied observations"}, PaysForWords: {"copied observations"}, CanBePlayedBlind: {"blind replay"},
     PaysEverything: SOLVES, ShowsOddCharacters: {"observations"}, PaysNoNumber: {"observations"},
-    NeedsNoReset: {"step before reset"},
+    NeedsNoReset: {"step before reset"}, CrashesBeforeItsReset: set(), Exits: {"no exception"},
+    LosesItsConnection: {"no exception"}, HidesItsNumber: set(),
 }  # fmt: skip
 # What a broken part leaves no way to ask.
 UNASKED = {
     IgnoresItsSeed: {"determinism", "blind replay"}, DrawsOnItsOwn: {"determinism", "blind replay"},
-    RaisesOnSilence: {"null agent", "copied observations"},
+    RaisesOnSilence: {"null agent", "copied observations"}, CrashesBeforeItsReset: {"step before reset"},
+    Exits: {"null agent", "copied observations"}, LosesItsConnection: {"null agent", "copied observations"},
+    PaysNoNumber: {"null agent", "random agents", "copied observations", "blind replay"},
 }  # fmt: skip
 for kind in BROKEN:
-    gym.register(f"third_party/{kind.__name__}-v0", kind, order_enforce=kind is not NeedsNoReset)
+    gym.register(f"third_party/{kind.__name__}-v0", kind)
 
 
 def report(name, solved=1.0, episodes=8, hostile=60, **arguments):
@@ -162,6 +196,7 @@ def test_each_broken_environment_fails_in_its_own_part_alone(kind):
     done = report(f"gym:third_party/{kind.__name__}-v0")
     assert parts(done, "failed") == BROKEN[kind], done.text()
     assert parts(done, "cannot be asked") == UNASKED.get(kind, set()), done.text()
+    assert len(done.text().splitlines()) == len(PARTS) + 2, "an environment wrote lines of its report"
     assert len(done.checks) == len(PARTS) and done.ok == (not BROKEN[kind])
 
 

@@ -100,6 +100,7 @@ def test_of_threads_that_act_at_once_one_takes_the_turn():
 @pytest.mark.parametrize("row", [
     {"seed": -1}, {"seed": "x"}, {"seed": float("nan")}, {"env_kwargs": "{"}, {"env_kwargs": "[1]"}, {"env_kwargs": 5},
     {"env_kwargs": {1: 2}}, {"env_kwargs": "[" * 100_000}, {"env_id": 5}, [1], "row",
+    {"env_id": ":Sort"}, {"env_id": ".:Sort"}, {"env_kwargs": {"id": "x"}}, {"env_kwargs": '{"id": "x"}'},
 ])  # fmt: skip
 def test_a_row_that_is_none_is_one_line_that_names_what_is_wrong(row):
     with pytest.raises(UsageError, match=next(iter(row)) if isinstance(row, dict) else "row=") as error:
@@ -107,7 +108,10 @@ def test_a_row_that_is_none_is_one_line_that_names_what_is_wrong(row):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("calls", [[(5, {})], [("search",)], "search", [{"name": "search"}], 5, [None]])
+@pytest.mark.parametrize("calls", [
+    [(5, {})], [("search",)], "search", [{"name": "search"}], 5, [None], "ab", ["ab"], [b"ab"], [("search", {"query": {1}})],
+    [("search", b"x")], [(None, object())],
+])  # fmt: skip
 def test_calls_that_are_none_are_refused_and_one_without_a_name_is_the_models_mistake(calls):
     player = Session("SearchQA", protocol="json")
     player.begin(seed=0)
@@ -115,6 +119,13 @@ def test_calls_that_are_none_are_refused_and_one_without_a_name_is_the_models_mi
         player.act("", calls)
     assert "\n" not in str(error.value) and player.rewards == []
     assert "a tool call is" in player.act("", [(None, {"query": "x"})])[0]["content"]
+
+
+@pytest.mark.parametrize("player", [lambda: Session(":Sort").begin(), lambda: Session("Sort", id="x").begin()])
+def test_an_id_that_is_none_is_one_line(player):
+    with pytest.raises(UsageError, match="env_id") as error:
+        player()
+    assert "\n" not in str(error.value)
 
 
 def test_a_start_that_is_refused_leaves_no_episode():

@@ -62,7 +62,7 @@ def test_mixed_calls_show_what_an_environment_each_shows(name):
     shown = mixed(pool, plan, random.Random(name))
     assert json.dumps(shown, default=repr) == json.dumps(alone, default=repr)
     assert pool.waits is (name == "ToolReasoning")
-    turns = sum(map(len, alone.values()))
+    turns = sum(len(rows) - 1 for rows in alone.values())
     assert pool.counts | {"open": 0, "over": 0} == {
         "open": 0, "over": 0, "in_call": 0, "turns": turns, "faults": 0, "idle": 0, "waiting": 0,
     }  # fmt: skip
@@ -144,6 +144,17 @@ def test_a_call_with_a_mistake_moves_nothing():
         (lambda: pool.begin_many([{"key": "c"}, {"task": 99, "split": "dev"}]), "no task 99"),
         (lambda: pool.begin_many([{"key": "c"}, {"seed": -1}]), "seed=-1"),
         (lambda: pool.begin_many([{"key": 5}]), "key=5; give a text"),
+        (lambda: pool.begin_many([{"key": ["x"]}]), "key=.*; give a text"),
+        (lambda: pool.begin_many([None]), "rows: None"),
+        (lambda: pool.act_many([("a", "x", "y")]), "actions: .*; give pairs"),
+        (lambda: pool.act_many([5]), "actions: 5; give pairs"),
+        (lambda: pool.act_many(["ab"]), "actions: 'ab'; give pairs"),
+        (lambda: pool.take("a", "1"), "since='1'"),
+        (lambda: EpisodePool(5), "spec=5"),
+        (lambda: EpisodePool("{}"), "spec='{}'; give the JSON of spec_json"),
+        (lambda: EpisodePool("{"), "spec='{'"),
+        (lambda: EpisodePool(ID, id=ID), "no id beside"),
+        (lambda: EpisodePool(":Sort"), ":Sort: give a module"),
         (lambda: pool.fork("a", 0), "n=0"),
         (lambda: pool.take("a", 7), "since=7"),
         (lambda: pool.drop("x"), "key='x'"),
@@ -151,9 +162,22 @@ def test_a_call_with_a_mistake_moves_nothing():
         (lambda: EpisodePool("Nothing"), "no environment 'Nothing'"),
     ]
     for call, message in wrong:
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=message) as error:
             call()
+        assert "\n" not in str(error.value)
     assert {key: pool.moment(key) for key in before} == before and len(pool) == 3 and pool.counts["in_call"] == 0
+
+
+@pytest.mark.parametrize("spec", [ID, spec_json(TurnLimit(gym.make(ID), turns=1))], ids=["its end", "a limit"])
+def test_forks_and_copies_of_what_has_ended_are_over(spec):
+    pool, other = EpisodePool(spec), EpisodePool(spec)
+    pool.begin_many([{"key": "done", "task": 0, "seed": 0, "split": "dev"}])
+    pool.act_many([("done", GUESSES[0] if "TurnLimit" in spec else "<answer>1</answer>")])
+    pool.fork("done", 2)
+    pool.fork("done", 1, "other")
+    other.put("done", pool.take("done"))
+    assert (pool.counts["over"], pool.counts["open"], pool.counts["turns"]) == (4, 0, 1)
+    assert (other.counts["over"], other.counts["open"], other.counts["turns"]) == (1, 0, 0)
 
 
 def test_a_key_is_in_one_call_at_a_time():

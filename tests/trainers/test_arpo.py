@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
-from agent_envs.core.trajectory import TrajectoryTree, Turn
+from agent_envs.core.trajectory import TrajectoryTree
 from agent_envs.rollout.lockstep import Lockstep
 from tests.trainers.forked import killed_and_resumed, two_ranks
 from tests.trainers.players import SEARCH, player
@@ -220,15 +220,16 @@ def test_soft_hard_and_weighted_credit_train_other_weights(tmp_path):
 
 def test_success_and_reward_weigh_leaves():
     def leaf(reward):
-        terms = (("answer", reward), ("format", 2 * reward)) if reward else ()
-        turns = (Turn(1, "o", "", None, (), reward=reward, terms=terms),) * 2
-        return SimpleNamespace(success=reward == 1.0, trajectory=SimpleNamespace(total_reward=reward, turns=turns))
+        terms = {"answer": 2 * reward, "format": 4 * reward, "db": reward if reward == 0.5 else None, "idle": None}
+        trajectory = SimpleNamespace(total_reward=reward, turns=())
+        return SimpleNamespace(success=reward == 1.0, trajectory=trajectory, terms=terms)
 
     group = SimpleNamespace(results=(leaf(1.0), leaf(0.5), leaf(0.0)), weights=(0.25, 0.25, 0.5))
     tree = SimpleNamespace(decisions=[], turns=(), roots=[1], paths=[1, 2, 3], probe_calls=0)
     told = arpo.tree_stats([tree], [group])
     assert (float(told["success"]), float(told["reward"])) == (0.25, 0.375)
     assert (float(told["rewards/answer/mean"]), float(told["rewards/format/mean"])) == (0.75, 1.5)
+    assert float(told["rewards/db/mean"]) == 0.5 and "rewards/idle/mean" not in told
 
 
 def test_a_std_of_a_whole_step_is_refused_in_several_processes():

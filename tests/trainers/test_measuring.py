@@ -2,16 +2,20 @@
 
 from dataclasses import replace
 
+import gymnasium as gym
 import pytest
 
+from agent_envs import run_episode
 from agent_envs.base.messages import ToolResult
 from agent_envs.envs.tool_reasoning.tasks import make_source
+from agent_envs.rollout.policy import CompanionPolicy
+from tests.needs import needs
 from tests.trainers.players import player
 from trainers.command_line import parse
 from trainers.environments import measured_tasks
 from trainers.evaluation import Evaluator
 from trainers.grpo import GRPOSettings
-from trainers.sampling import group_stats, plan_groups, play_groups
+from trainers.sampling import episode_means, group_stats, plan_groups, play_groups
 
 
 def played():
@@ -30,6 +34,19 @@ def with_ends(groups, truncated):
         return replace(result, trajectory=replace(result.trajectory, turns=(*turns, last)))
 
     return [replace(group, results=tuple(map(ended, group.results))) for group in groups]
+
+
+@needs("[envs]")
+def test_terms_that_do_not_apply_are_left_out_of_means():
+    """A telecom task is judged by assertions alone: `db: 0.0` would be a mean of nothing."""
+    telecom = run_episode(gym.make("agent_envs/Tau2Telecom-v0"), CompanionPolicy("solver"), task=0, split="train").terms
+    assert telecom["env_assertion"] == 1.0 and telecom["db"] is None
+    rows = [telecom, {**telecom, "env_assertion": 0.0, "db": 0.5}, {"exact_match": 1.0}]
+    group = played()[0]
+    results = tuple(replace(result, terms=row) for result, row in zip(group.results, rows, strict=True))
+    means = episode_means([replace(group, results=results)])
+    terms = {name: float(value) for name, value in means.items() if name.startswith("rewards/")}
+    assert terms == {"rewards/env_assertion/mean": 0.5, "rewards/db/mean": 0.5, "rewards/exact_match/mean": 1.0}
 
 
 class Ends:

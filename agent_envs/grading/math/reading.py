@@ -15,7 +15,7 @@ from typing import TypeVar
 from agent_envs.grading.math import limits
 from agent_envs.grading.math.parsing import INFINITY, read_expression
 from agent_envs.grading.math.quotients import negative, times
-from agent_envs.grading.math.relations import RISING, SIGNS, equation_of, overlap, related
+from agent_envs.grading.math.relations import RISING, SIGNS, line_of, overlap, related
 from agent_envs.grading.math.scanning import Token, scan
 from agent_envs.grading.math.values import Assignment, Grid, Many, MathRow, MathValue, MathWords, distinct, lone
 from agent_envs.grading.math.vocabulary import CHANGING, KEPT_WORDS, MATRICES, MULTIPLES, TRIGONOMETRY, UNITS
@@ -204,7 +204,7 @@ def math_equal(prediction: str, gold: str) -> bool:
 
 
 def _same_lines(*texts: str) -> bool:
-    """Return whether texts are equations between two unknowns and the same with no name dropped, as `y = x` and `x - y = 0`."""
+    """Return whether texts are equations of lines and the same with no name dropped, as `y = x` and `x - y = 0`."""
     lines = []
     for tokens in map(trimmed, map(scan, texts)):
         parts, signs = split(tokens, lambda token: token.text in SIGNS)
@@ -213,7 +213,7 @@ def _same_lines(*texts: str) -> bool:
             if signs != ["="]:
                 return False
             budget = limits.StepBudget(limits.READ_STEPS)
-            lines.append(equation_of(parts, partial(read_expression, budget=budget), budget))
+            lines.append(line_of(parts, partial(read_expression, budget=budget), budget))
         except limits.Unreadable:
             return False
     return lines[0] == lines[1]

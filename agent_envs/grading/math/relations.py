@@ -4,8 +4,8 @@ r"""Equations and inequalities are read: names are dropped, and simple inequalit
   The sign for "about" counts as =.
 - `x > 2`, `2 < x` and `-x < -2` are `(2, \infty)`; `1 < x \le 3`, and `x > 1` and `x \le 3` joined by "and", are `(1, 3]`.
 - Other equations are equal up to a rational factor, other inequalities up to a positive one, chains of them link by link.
-- Two equations between two unknowns are also equal as equations: `y = 2 - x/2` is `x + 2y - 4 = 0`. `2x = 4` is not `x = 2`:
-  what repeats a question is no answer to it.
+- Two lines, equations between two letters, are also equal as equations: `y = 2 - x/2` is `x + 2y - 4 = 0`.
+  `2x = 4` is not `x = 2`: what repeats a question is no answer to it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,8 @@ _EQUAL = frozenset(("=", "approx", "in"))
 RISING = {"<": "<", "<=": "<=", ">": "<", ">=": "<="}
 SIGNS = _EQUAL | {"!=", *RISING}
 _ENDS = {INFINITY.key, negative(INFINITY).key}
+_NO_LINE = frozenset(("^", "_", "'"))
+_OPENERS = frozenset(("(", "[", "{", "\\{", "|"))
 _FIGURES = frozenset(("angle", "triangle"))
 _DRESSING = frozenset(("overline", "vec", "hat", "bar", "widehat", "overrightarrow", "{", "}", "'", *_FIGURES))
 
@@ -44,12 +46,13 @@ def related(parts: list[list[Token]], signs: list[str], read: Read, budget: Step
 
 
 def name_of(tokens: list[Token]) -> str:
-    r"""Return the text of a name: `x`, `x_1`, `f(x)`, `AB`, `|AB|`, `\angle A`, `(x, y)`, `x:y`, words; "" if it is none."""
+    r"""Return a name's text or "": `x`, `x_1`, `f'(x)`, `f^{-1}(x)`, `AB`, `|AB|`, `\angle A`, `(x, y)`, `x:y`, words."""
     if len(tokens) > 3 and tokens[0].text == tokens[-1].text == "|":  # the length of a segment; |x| is no name
         segment = [token.text for token in tokens if token.kind == "letter"]
         return name_of(tokens[1:-1]) if len(segment) > 1 and "".join(segment).isupper() else ""
     texts = [token.text for token in tokens]
-    call = len(tokens) == 4 and texts[1] == "(" and texts[3] == ")"
+    head = "".join(token.text for token in _without_subscripts(tokens[:-3])).removesuffix("^{-1}").rstrip("'")
+    call = [*texts[-3:-2], *texts[-1:]] == ["(", ")"] and head == texts[0]
     bare = [token for token in _without_subscripts(tokens[:1] if call else tokens) if token.text not in _DRESSING]
     joined = [token for token in bare if token.text not in ("(", ")", ",", ":")]
     letters = [token for token in joined if token.kind == "letter" or token.text in SYMBOLS]
@@ -93,11 +96,23 @@ def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBu
     return "", _compare_sides("=", values, budget)
 
 
-def equation_of(parts: list[list[Token]], read: Read, budget: StepBudget) -> MathValue:
-    """Return the sides of an equation compared, no name dropped; Unreadable unless it has two unknowns, as a line has."""
+def line_of(parts: list[list[Token]], read: Read, budget: StepBudget) -> MathValue:
+    """Return the sides of a line's equation compared, no name dropped.
+
+    Raises:
+        Unreadable: it is no line: not two unknowns, each a bare letter, in terms of degree 1. `f(2)` is no product here.
+    """
+    for token, after in pairwise(token for part in parts for token in [*part, Token("sign", "=")]):
+        name = token.kind == "letter" or token.text in SYMBOLS
+        if token.text in _NO_LINE or (name and after.text in _OPENERS):
+            raise Unreadable
     value = _compare_sides("=", [read(part) for part in parts], budget)
-    names = {atom for atom in value.total.above.atoms() if atom.free} if isinstance(value, MathRelation) else set()
-    if len(names) < 2:
+    if not isinstance(value, MathRelation) or value.total.below != ONE:
+        raise Unreadable
+    unknowns = [[(atom, power) for atom, power in row if atom.free] for row, _ in value.total.above.terms]
+    names = {pair for row in unknowns for pair in row}
+    letters = {atom for atom, power in names if atom.kind == "name" and power == 1}
+    if any(len(row) > 1 for row in unknowns) or not len(names) == len(letters) == 2:
         raise Unreadable
     return value
 

@@ -315,7 +315,9 @@ class WalkingEpisode:
         status = "terminated" if self._turns[-1].terminated else "truncated"
         prompt = self._words.prompt_ids(self._prompt)
         usage = {"input": len(prompt), "output": self.decisions, **wrapper_usage(self._env)}
-        return EpisodeResult(trajectory, status, usage=usage, seconds=seconds)
+        return EpisodeResult(
+            trajectory, status, usage=usage, terms=core.reward_spec.sums(core.trajectory), seconds=seconds
+        )
 
     def _go_on(self) -> None:
         """Find the next decision's legal actions, with a snapshot in language; end the episode if it has no room."""
