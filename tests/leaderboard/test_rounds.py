@@ -11,6 +11,7 @@ import pytest
 from agent_envs import solve
 from agent_envs.base.errors import UsageError
 from agent_envs.cli import app as cli
+from agent_envs.evaluation.submission.models import Submitter
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.draw import drawn_suite, round_nonce
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
@@ -23,7 +24,10 @@ from leaderboard.board import add, boards_of, decide_about
 from leaderboard.command_line import main
 from leaderboard.pages import page_of, to_json
 from leaderboard.registering import draw_counts, open_round, register
+from leaderboard.rounds import rounds_of, rounds_table
+from leaderboard.standings import standings
 from tests.evaluation.submission.packing import play
+from tests.leaderboard.boards import made_up
 from tests.leaderboard.test_page import PAGE
 
 BOTH = ("Order", "Count")
@@ -120,6 +124,43 @@ def test_a_playback_wins_where_tasks_can_be_had_without_reading(tmp_path):
     assert result.entries["Count-v0"][2].trials == 5  # five alike attempts are one
     assert any(table.caption == "Fixed set and round" for table in page_of(built).tables)
     assert to_json(built)["rounds"][0]["score"]["played_back"][0] == 0.0
+
+
+def claimed(suite, key, chance, by, **more):
+    """Return a made up submission of one agent's name, by a submitter."""
+    entrant = made_up(suite, key, chance, 1)
+    agent = entrant.submission.agent.model_copy(update={"name": "null"})
+    meta = entrant.submission.model_copy(update={"agent": agent, "submitter": Submitter(**by)})
+    return replace(entrant, submission=meta, **more)
+
+
+def test_a_fixed_set_under_another_submitters_hand_is_not_paired_and_marks_are_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr("leaderboard.rounds._played_back", lambda *_: {})
+    suite = own_suite()
+    drawn, _ = drawn_suite(suite, "ab" * 16)
+    mine, theirs = {"name": "Ada", "contact": "ada@example.org"}, {"name": "Ada", "contact": "eve@example.org"}
+    round_entrant = claimed(drawn, "e", 0.5, mine, registered_suite=drawn, is_round=True)
+    entrants = [claimed(suite, "a", 0.2, mine), claimed(suite, "b", 0.8, mine), claimed(suite, "c", 1.0, theirs)]
+    fixed_only = standings(suite, [entrants[2], round_entrant])
+    assert rounds_of(suite, fixed_only.rows) == ()
+    (result,) = rounds_of(suite, standings(suite, [*entrants, round_entrant]).rows)
+    assert (result.fixed.entrant.verdict.submission, result.round.entrant.verdict.submission) == ("b" * 64, "e" * 64)
+    assert [cell.text for cell in rounds_table([result]).rows[0][-2:]] == ["b" * 16, "e" * 16]
+    half = replace(claimed(suite, "d", 1.0, mine).verdict, badges=("replayed",))
+    late = replace(round_entrant.verdict, badges=("complete", "replayed"),
+                   flags=("not registered: it came on 2999-01-01, and its last day was 2026-01-01",))  # fmt: skip
+    part = replace(round_entrant.verdict, badges=("replayed",))
+    for fixed, verdict, marks in (
+        ([entrants[1], replace(entrants[0], verdict=half)], late, ([], ["after its last day"])),
+        ([replace(entrants[0], verdict=half)], part, (["not complete"], ["not complete"])),
+    ):
+        (result,) = rounds_of(suite, standings(suite, [*fixed, replace(round_entrant, verdict=verdict)]).rows)
+        cells = rounds_table([result], by_entry=True).rows[0][-2:]
+        assert [cell.text.partition(" (")[2].rstrip(")") for cell in cells] == ["; ".join(side) for side in marks]
+        assert (
+            list(result.to_json()["marks"].values()) == list(marks)
+            and result.fixed.entrant.verdict.submission[0] in "bd"
+        )
 
 
 def test_tasks_of_a_round_are_an_agents_own_and_nobody_enters_late(tmp_path):
