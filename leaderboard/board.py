@@ -11,6 +11,7 @@ and no tasks, so that a board's suite may stay private with its submissions: the
 (`AGENT_ENVS_CACHE`) and not stepped again; nothing that lies in the board's folder is believed.
 """
 
+import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, Long
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
 from agent_envs.evaluation.verification.badges import lookalikes
 from agent_envs.evaluation.verification.directory import Rejected, parsed
-from agent_envs.evaluation.verification.suites_known import known_suite, registrations_of, small_file
+from agent_envs.evaluation.verification.suites_known import Registration, known_suite, registrations_of, small_file
 from agent_envs.evaluation.verification.verify import ACCEPTED, How, Verification, verify
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
 from leaderboard.registering import draw_counts
@@ -177,7 +178,12 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
             if entrant.verdict.submission != name:
                 raise UsageError(f"{name[:16]}: its folder holds another submission")
         except UsageError as error:
-            troubles.append((_suite_name(place), str(error)))
+            home, is_drawn = _home(_suite_name(place), origins, suites)
+            lacking = "give --registry" if how.registry is None else f"{how.registry} has no registration of it"
+            reason = f"{name[:16]}: played on a drawn suite: {lacking}" if is_drawn else str(error)
+            troubles.append((home, reason))
+            if home not in ("", *(item.name for item in suites.values())):
+                tell(f"{name[:16]} is of {home}, which no board here has: {reason}")
             continue
         if (origins[suite.id].suite if suite.id in origins else suite.name) not in {
             item.name for item in suites.values()
@@ -202,6 +208,19 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         left += [text for suite_name, text in troubles if suite_name in ("", suite.name)]
         about = tuple(r for r in past if _suite_name(folder / SUBMISSIONS / r.submission) in ("", suite.name))
         yield Board(name, settings, standings(suite, _flag_lookalikes(same)), tuple(left), about)
+
+
+def _home(name: str, origins: Mapping[str, Registration], suites: Mapping[str, Suite]) -> tuple[str, bool]:
+    """Return the board's suite that a suite was drawn for, else its own name; and whether no registration tells, but its id."""
+    suite_id, _, version = name.partition("@")
+    if suite_id in origins:
+        return origins[suite_id].suite, False
+    stem, _, tail = suite_id.rpartition("-")
+    if re.fullmatch("[0-9a-f]{12}", tail) and name not in {suite.name for suite in suites.values()}:
+        for suite in suites.values():
+            if (suite.id[:27], suite.version) == (stem, version):
+                return suite.name, True
+    return name, False
 
 
 def _flag_lookalikes(entrants: Sequence[Entrant]) -> list[Entrant]:

@@ -163,6 +163,29 @@ def test_a_fixed_set_under_another_submitters_hand_is_not_paired_and_marks_are_s
         )
 
 
+def test_rows_of_drawn_suites_are_named_where_no_registry_is_given(tmp_path, capsys):
+    suite, registry, board = own_suite(2), tmp_path / "registry", tmp_path / "board"
+    (board / "boards").mkdir(parents=True)
+    (board / "mine.json").write_text(suite_text(suite))
+    (board / "boards" / "mine.toml").write_text('title = "Mine"\nsuite = "mine.json"\n')
+    row, _, _ = register(suite, "null", registry)
+    drawn, _ = registered_suite(registry, row.id)
+    play(tmp_path / "run", drawn, "null")
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    name = add(tmp_path / "packed", board, How(registry=registry, jobs=0), "me").submission
+    (built,) = boards_of(board, How(jobs=0), lambda line: None)
+    assert built.left == (f"{name[:16]}: played on a drawn suite: give --registry",) and not built.standings.rows
+    (tmp_path / "empty").mkdir()
+    (built,) = boards_of(board, How(registry=tmp_path / "empty", jobs=0), lambda line: None)
+    assert built.left[0].endswith("played on a drawn suite: " + str(tmp_path / "empty") + " has no registration of it")
+    with pytest.raises(SystemExit) as end:
+        main(["build", "--board", str(board), "--out", str(tmp_path / "site"), "--jobs", "1"])
+    assert end.value.code == 1 and "give --registry" in capsys.readouterr().out
+    (board / "submissions" / name / "more.txt").write_text("x")
+    (built,) = boards_of(board, How(registry=registry, jobs=0), lambda line: None)
+    assert len(built.left) == 1 and "more.txt" in built.left[0]  # rejected by now: with its own reason
+
+
 def test_tasks_of_a_round_are_an_agents_own_and_nobody_enters_late(tmp_path):
     suite = own_suite()
     with pytest.raises(UsageError, match="no agent is registered for mine@0.0"):
