@@ -15,7 +15,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ from agent_envs.evaluation.verification.directory import Rejected, parsed
 from agent_envs.evaluation.verification.suites_known import Registration, known_suite, registrations_of, small_file
 from agent_envs.evaluation.verification.verify import ACCEPTED, How, Verification, verify
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
-from leaderboard.registering import draw_counts
+from leaderboard.registering import counts_without_row, draw_counts
 from leaderboard.rounds import RoundResult, rounds_of
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.strata import Strata, strata_of
@@ -69,6 +69,7 @@ class Board:
         standings: of the submissions that this build verified.
         left: submissions that are accepted in decisions.jsonl and not shown, each with why.
         decisions: about all submissions but those that the build knows to be of other suites.
+        without_row: registered agents that have no row, with their counts.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Board:
     standings: Standings
     left: tuple[str, ...]
     decisions: tuple[Decision, ...]
+    without_row: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @cached_property
     def strata(self) -> Strata:
@@ -207,7 +209,9 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         left = [f"{item.verdict.submission[:16]}: played another suite of this name" for item in others]
         left += [text for suite_name, text in troubles if suite_name in ("", suite.name)]
         about = tuple(r for r in past if _suite_name(folder / SUBMISSIONS / r.submission) in ("", suite.name))
-        yield Board(name, settings, standings(suite, _flag_lookalikes(same)), tuple(left), about)
+        names = {item.submission.agent.name for item in same}
+        without_row = counts_without_row(draws, submitted, names, suite.name)
+        yield Board(name, settings, standings(suite, _flag_lookalikes(same)), tuple(left), about, without_row)
 
 
 def _home(name: str, origins: Mapping[str, Registration], suites: Mapping[str, Suite]) -> tuple[str, bool]:

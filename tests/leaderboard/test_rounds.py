@@ -231,7 +231,14 @@ def test_a_pack_behind_its_deadline_is_not_registered_and_the_boards_date_counts
         "registered 3 times, submitted 1" in str(page_of(built).tables)
         and to_json(built)["rows"][0]["draws"]["submitted"] == 1
     )
+    # "null" has a row, and the other names have nothing: 1 time each, and neither counts for the other
+    nothing = {"registered": 1, "submitted": 0, "rounds": 0, "rounds_submitted": 0}
+    assert to_json(built)["registered_without_row"] == {"nuII": nothing, "other": nothing}
+    (table,) = (table for table in page_of(built).tables if table.caption == "Registered, without a row")
+    assert table.rows == (("nuII", "1", "0", "0", "0"), ("other", "1", "0", "0", "0"))
     decide_about(board, name, "withdrawn", "a bug", "me")
+    (built,) = boards_of(board, how, lambda line: None)
+    assert built.without_row["null"] == {**nothing, "registered": 2, "submitted": 1}
     draws = registrations_of(registry)
     assert draw_counts(draws, {rows[0].id}, "nobody", suite.name) == {} and len(draws) == 4
     log.unlink()
