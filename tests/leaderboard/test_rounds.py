@@ -268,3 +268,31 @@ def test_a_round_is_of_a_suite(words, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2 and "--round SALT draws from the suite of --suite NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "salt", ["ab", "AB" * 16, "ab" * 16 + "\n", "SALT", "g" * 32, pytest.param("x" * 9_000, id="long")]
+)
+def test_a_salt_is_32_hex_digits(salt, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["agent-envs", "eval", "--suite", "demo", "--round", salt])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    line = capsys.readouterr().err
+    assert (
+        end.value.code == 2 and "a round's salt is 32 hex digits" in line and line.count("\n") == 1 and len(line) < 200
+    )
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_pack_under_another_name_than_the_registered_one_is_refused_before_anything_is_played(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["--suite", "demo", "--round", "ab" * 16, "--as", "mine", "--pack", "packed"]
+    monkeypatch.setattr(sys, "argv", ["agent-envs", "eval", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    line = capsys.readouterr().err
+    assert end.value.code == 2 and "agent-envs pack RUN DIR --about FILE" in line and line.count("\n") == 1
+    assert not any(tmp_path.iterdir())
