@@ -11,10 +11,11 @@ and no tasks, so that a board's suite may stay private with its submissions: the
 (`AGENT_ENVS_CACHE`) and not stepped again; nothing that lies in the board's folder is believed.
 """
 
+import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,10 +28,10 @@ from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, Long
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
 from agent_envs.evaluation.verification.badges import lookalikes
 from agent_envs.evaluation.verification.directory import Rejected, parsed
-from agent_envs.evaluation.verification.suites_known import known_suite, registrations_of, small_file
+from agent_envs.evaluation.verification.suites_known import Registration, known_suite, registrations_of, small_file
 from agent_envs.evaluation.verification.verify import ACCEPTED, How, Verification, verify
 from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
-from leaderboard.registering import draw_counts
+from leaderboard.registering import counts_without_row, draw_counts
 from leaderboard.rounds import RoundResult, rounds_of
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.strata import Strata, strata_of
@@ -68,6 +69,7 @@ class Board:
         standings: of the submissions that this build verified.
         left: submissions that are accepted in decisions.jsonl and not shown, each with why.
         decisions: about all submissions but those that the build knows to be of other suites.
+        without_row: registered agents that have no row, with their counts.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Board:
     standings: Standings
     left: tuple[str, ...]
     decisions: tuple[Decision, ...]
+    without_row: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @cached_property
     def strata(self) -> Strata:
@@ -177,7 +180,12 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
             if entrant.verdict.submission != name:
                 raise UsageError(f"{name[:16]}: its folder holds another submission")
         except UsageError as error:
-            troubles.append((_suite_name(place), str(error)))
+            home, is_drawn = _home(_suite_name(place), origins, suites)
+            lacking = "give --registry" if how.registry is None else f"{how.registry} has no registration of it"
+            reason = f"{name[:16]}: played on a drawn suite: {lacking}" if is_drawn else str(error)
+            troubles.append((home, reason))
+            if home not in ("", *(item.name for item in suites.values())):
+                tell(f"{name[:16]} is of {home}, which no board here has: {reason}")
             continue
         if (origins[suite.id].suite if suite.id in origins else suite.name) not in {
             item.name for item in suites.values()
@@ -201,7 +209,22 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         left = [f"{item.verdict.submission[:16]}: played another suite of this name" for item in others]
         left += [text for suite_name, text in troubles if suite_name in ("", suite.name)]
         about = tuple(r for r in past if _suite_name(folder / SUBMISSIONS / r.submission) in ("", suite.name))
-        yield Board(name, settings, standings(suite, _flag_lookalikes(same)), tuple(left), about)
+        names = {item.submission.agent.name for item in same}
+        without_row = counts_without_row(draws, submitted, names, suite.name)
+        yield Board(name, settings, standings(suite, _flag_lookalikes(same)), tuple(left), about, without_row)
+
+
+def _home(name: str, origins: Mapping[str, Registration], suites: Mapping[str, Suite]) -> tuple[str, bool]:
+    """Return the board's suite that a suite was drawn for, else its own name; and whether no registration tells, but its id."""
+    suite_id, _, version = name.partition("@")
+    if suite_id in origins:
+        return origins[suite_id].suite, False
+    stem, _, tail = suite_id.rpartition("-")
+    if re.fullmatch("[0-9a-f]{12}", tail) and name not in {suite.name for suite in suites.values()}:
+        for suite in suites.values():
+            if (suite.id[:27], suite.version) == (stem, version):
+                return suite.name, True
+    return name, False
 
 
 def _flag_lookalikes(entrants: Sequence[Entrant]) -> list[Entrant]:

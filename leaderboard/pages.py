@@ -128,6 +128,7 @@ def page_of(board: Board, order: str = "score") -> Page:
         _entries(board, board.standings.rows),
         _pairs(board),
         _submissions(board),
+        _without_row(board),
     ]
     tables += [_badges(board.standings.rows), _published_scores(board), _decisions(board.decisions)]
     facts = (
@@ -278,6 +279,17 @@ def _submissions(board: Board) -> Table:
     return Table("Submissions", heads, tuple(rows), note)
 
 
+def _without_row(board: Board) -> Table:
+    """Tabulate the registered agents that have no row, with how often tasks were drawn for them."""
+    rows = tuple(
+        (agent, *map(str, (counts["registered"], counts["submitted"], counts["rounds"], counts["rounds_submitted"])))
+        for agent, counts in board.without_row.items()
+    )
+    note = "Who registers several names may have played under all of them, and have shown the best."
+    heads = ("agent", "times registered", "submitted", "rounds", "submitted of these")
+    return Table("Registered, without a row", heads, rows, note)
+
+
 def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
     """Tabulate success, return and turns of each entry by row; entries whose tasks cannot be drawn are left out."""
     rows, blind = [], blind_entries(board.standings.rows)
@@ -351,6 +363,7 @@ def to_json(board: Board) -> dict[str, Any]:
         "rows": [_row_json(row) for row in board.standings.rows], "can_be_played_blind": blind_entries(board.standings.rows),
         "pairs": [_pair_row(board, pair, paged) for pair in board.standings.pairs],
         "rounds": [item.to_json() for item in board.rounds],
+        "registered_without_row": {agent: dict(counts) for agent, counts in board.without_row.items()},
         "published_not_replayed": [item.model_dump(mode="json") for item in board.settings.published],
         "not_shown": list(board.left), "decisions": [row.model_dump(mode="json") for row in board.decisions],
     }  # fmt: skip

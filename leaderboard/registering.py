@@ -1,7 +1,8 @@
 """Registering an agent issues a nonce, which draws tasks that nobody can have seen; a round draws for all that are registered.
 
 The board keeps a folder: registrations.jsonl, append-only, and the suite that each row drew. A round adds a row for every agent
-that is registered by then, whose nonce is made of its name and the round's salt: nobody can choose a name by what it draws.
+that is registered by then, whose nonce is made of its name and the round's salt: no name can be made up for what it draws. Who
+registers several names before the salt can still choose among them afterwards, and so a board lists names that have no row.
 """
 
 import secrets
@@ -81,3 +82,14 @@ def draw_counts(rows: list[Registration], submitted: set[str], agent: str, suite
     own, rounds = ({row.id for row in mine if bool(row.salt) == of_round} for of_round in (False, True))
     return {"registered": len(own), "submitted": len(submitted & own), "rounds": len(rounds),
             "rounds_submitted": len(submitted & rounds)}  # fmt: skip
+
+
+def counts_without_row(
+    rows: list[Registration], submitted: set[str], names: set[str], suite: str
+) -> dict[str, dict[str, int]]:
+    """Return the counts of each agent that is registered for a suite and not among `names`; of this very name alone."""
+    mine: dict[str, list[Registration]] = {}
+    for row in rows:
+        if row.suite == suite and row.agent not in names:
+            mine.setdefault(row.agent, []).append(row)
+    return {agent: draw_counts(own, submitted, agent, suite) for agent, own in mine.items()}

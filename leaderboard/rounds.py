@@ -22,7 +22,7 @@ from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
-from agent_envs.evaluation.verification.verify import Verification
+from agent_envs.evaluation.verification.verify import LATE, Verification
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
@@ -34,7 +34,8 @@ MOST_ATTEMPTS = 4  # of an entry that are played back: solved ones first, then b
 NOTE = (
     "Over the entries that the round draws. Played back: the recorded actions of the row's own best attempts at an entry of "
     f"the fixed set (at most {MOST_ATTEMPTS}, the mean of them) on every task of the round's entry, whatever is shown. Where "
-    "the fixed score is far above the round's, the fixed set was known; what the playback wins can be had without reading."
+    "the fixed score is far above the round's, the fixed set was known; what the playback wins can be had without reading. "
+    "Both submissions name one agent, submitter and contact, as they say; of several on the fixed set it is the best."
 )
 
 
@@ -57,17 +58,37 @@ class RoundResult:
             "agent": self.fixed.entrant.submission.agent.name, "fixed": self.fixed.entrant.verdict.submission,
             "round": self.round.entrant.verdict.submission, "score": plain.pop(""), "entries": plain,
             "gap": [self.gap.difference, self.gap.low, self.gap.high],
+            "marks": {"fixed": _marks(self.fixed), "round": _marks(self.round)},
         }  # fmt: skip
 
 
 def rounds_of(suite: Suite, rows: Sequence[StandingsRow]) -> tuple[RoundResult, ...]:
-    """Return the results of every row of the fixed set whose agent, by its name, has a row of a round."""
-    fixed_rows = [row for row in rows if row.entrant.registered_suite is None and row.group != "reference"]
-    return tuple(
-        _result(suite, fixed, row)
-        for row in rows if row.entrant.is_round
-        for fixed in fixed_rows if fixed.entrant.submission.agent.name == row.entrant.submission.agent.name
-    )  # fmt: skip
+    """Return the result of every row of a round whose agent and submitter have a row of the fixed set: the best, if several."""
+    fixed_rows: dict[tuple[str, str, str], StandingsRow] = {}
+    for row in sorted(rows, key=lambda row: (row.group != "incomplete", row.score.value)):  # the best comes last
+        if row.entrant.registered_suite is None and row.group != "reference":
+            fixed_rows[_owner(row)] = row
+    pairs = ((fixed_rows.get(_owner(row)), row) for row in rows if row.entrant.is_round)
+    return tuple(_result(suite, fixed, row) for fixed, row in pairs if fixed is not None)
+
+
+def _owner(row: StandingsRow) -> tuple[str, str, str]:
+    """Return a row's agent, submitter and contact: a name alone is anybody's to write."""
+    meta = row.entrant.submission
+    return meta.agent.name, meta.submitter.name, meta.submitter.contact
+
+
+def _marks(row: StandingsRow) -> list[str]:
+    """Return the marks of a row that does not count in full: after its last day, not complete."""
+    verdict = row.entrant.verdict
+    late = any(flag.startswith(LATE) for flag in verdict.flags)
+    return [*(["after its last day"] if late else []), *([] if "complete" in verdict.badges else ["not complete"])]
+
+
+def _label(row: StandingsRow) -> Cell:
+    """Return the cell of a row's submission, by the beginning of its id and its marks."""
+    marks = "; ".join(_marks(row))
+    return Cell(row.entrant.verdict.submission[:16] + (f" ({marks})" if marks else ""), "", "odd" if marks else "")
 
 
 def _result(suite: Suite, fixed: StandingsRow, row: StandingsRow) -> RoundResult:
@@ -148,6 +169,9 @@ def rounds_table(results: Sequence[RoundResult], by_entry: bool = False) -> Tabl
         lines = [("the suite", item.score), *(item.entries.items() if by_entry else ())]
         for number, (label, (fixed, later, back)) in enumerate(lines):
             gap = f"{100 * (fixed.value - later.value):+.1f}".replace("-", "−") if number else points(item.gap)
-            rows.append((name, label, fixed.share, later.share, gap, "not known" if back is None else back.share))
-    heads = ("agent", "over", "fixed set", "round", "fixed minus round, points", "played back on the round")
+            sides = ("", "") if number else (_label(item.fixed), _label(item.round))
+            blind = "not known" if back is None else back.share
+            rows.append((name, label, fixed.share, later.share, gap, blind, *sides))
+    heads = ("agent", "over", "fixed set", "round", "fixed minus round, points", "played back on the round",
+             "submission, fixed set", "submission, round")  # fmt: skip
     return Table("Fixed set and round", heads, tuple(rows), NOTE)

@@ -1,6 +1,7 @@
 """Results are printed for people and for programs, and long work reports its progress, always on standard error.
 
-What models and strangers wrote passes `visible` before anybody sees it; names in their files are checked by `one_line`.
+What models and strangers wrote passes `visible` before anybody sees it; lines in their files are checked by `one_line`, and
+names by `plain_name`.
 """
 
 import contextlib
@@ -28,6 +29,9 @@ _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U00013441\U00013442"
     "\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
+_NO_GLYPH = re.compile("[\ufffc\ufffd]")
+_MARKS = re.compile("[\u0300-\u036f]+")  # what is left of them in Unicode's normal form C
+MARKED_SHARE = 3
 MOST_MARKS = 2  # on one character; more climb over the lines around a name
 MAX_CHARACTERS = 200_000
 WIDE = 180
@@ -100,6 +104,23 @@ def one_line(text: str) -> str:
     if "\n" in text or text != text.strip():
         raise ValueError("give one line without spaces around it")
     return safe_text(text)
+
+
+def plain_name(text: str) -> str:
+    """Return a name that is `one_line`, or ""; ValueError where it shows little, has runs of spaces or marks on most letters.
+
+    Raises:
+        ValueError: `one_line` does; or it has no letter, digit or picture, two spaces in a row, or combining marks on more
+            than a third of its letters.
+    """
+    one_line(text)
+    if text and not any(letter.isalnum() or unicodedata.category(letter) == "So" for letter in text):
+        raise ValueError("a name has a letter or a digit")
+    if "  " in text or _NO_GLYPH.search(text):
+        raise ValueError("a name has no two spaces in a row, and no sign for a character that cannot be shown")
+    if MARKED_SHARE * len(_MARKS.findall(text)) > sum(map(str.isalpha, text)):
+        raise ValueError(f"a name has combining marks on at most one of {MARKED_SHARE} letters")
+    return text
 
 
 def show(text: str, file: IO[str] | None = None) -> None:

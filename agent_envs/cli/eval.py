@@ -123,8 +123,9 @@ def evaluate_agent(
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
+    nonce = _round_nonce(salt, suite, registered, agent, pack)
     with request_kept(folder, context.params, option.tell):
-        selection = _suite(suite, limit, choice, advice, _round_nonce(salt, suite, registered, agent))
+        selection = _suite(suite, limit, choice, advice, nonce)
         _tell_limits(turn_limits, selection)
         _tell_plan(selection, settings, yes)
         _begin(selection, settings, folder, title, as_json)
@@ -203,13 +204,18 @@ def _check_out(out: Path | None) -> None:
                 raise UsageError(f"--out {out}: the folder holds {path.name} and no run; name a new one")
 
 
-def _round_nonce(salt: str, suite: str, registered: str, agent: str) -> str:
-    """Return the nonce of a round for an agent, "" for no round; UsageError for a round of no suite."""
+def _round_nonce(salt: str, suite: str, registered: str, agent: str, pack: Path | None) -> str:
+    """Return the nonce of a round for an agent, "" for no round; UsageError for no suite or salt, or a pack of another name."""
     from agent_envs.evaluation.submission.provenance import public_name
     from agent_envs.evaluation.suites.draw import round_nonce
 
     if not (suite and salt) and (salt or registered):
         raise UsageError("--round SALT draws from the suite of --suite NAME, and --as NAME says for whom: give both")
+    if pack is not None and registered not in ("", public_name(agent)):
+        raise UsageError(
+            "--pack packs under --agent's name, and not as --as says: leave it out, then agent-envs pack RUN DIR --about FILE, "
+            "with that agent.name in FILE"
+        )
     return round_nonce(registered or public_name(agent), salt) if salt else ""
 
 

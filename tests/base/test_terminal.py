@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from agent_envs.base.terminal import one_line, print_table, safe_text, stage_lines
+from agent_envs.base.terminal import one_line, plain_name, print_table, safe_text, stage_lines
 from tests.rows import each_row
 
 
@@ -50,6 +50,40 @@ def test_names_that_hide_are_blank_or_pile_up_marks_are_refused(name):
     for rule in (one_line, safe_text):
         with pytest.raises(ValueError, match="blank character|combining marks"):
             rule(plain)
+
+
+@each_row(
+    "name",
+    [".", "...", "- -", "|", "`", "\ufffc", "\ufffd", "a\ufffd", "a\ufffcb", "my  agent", "a   b",
+     "r\u0336a\u0336n\u0336d\u0336o\u0336m\u0336", "r\u0332a\u0332ndom\u0332", "a\u0336", "1\u03362\u03363\u0336"],
+)  # fmt: skip
+def test_names_that_show_nothing_or_are_stroked_are_refused(name):
+    plain = unicodedata.normalize("NFC", name)
+    with pytest.raises(ValueError, match="a name has"):
+        plain_name(plain)
+
+
+@each_row(
+    "name",
+    [
+        "",
+        "Tiếng Việt ở Huế",
+        "हिन्दी क्षि",
+        "שָׁלוֹם",
+        "العَرَبِيَّة",
+        "ที่นี่",
+        "Ọlọ́run",
+        "gpt-4.1",
+        "7",
+        "🤖",
+        "x\u0302yz",
+        "C++",
+        "検索",
+    ],
+)
+def test_names_that_are_read_pass(name):
+    plain = unicodedata.normalize("NFC", name)
+    assert plain_name(plain) == plain
 
 
 @each_row(

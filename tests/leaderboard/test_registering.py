@@ -156,7 +156,8 @@ def test_registered_rows_stand_on_the_board_of_their_suite_and_are_compared_as_s
     assert not (tmp_path / "site" / "pairs").exists()
     told = []
     (without,) = boards_of(board, How(suite, jobs=0), told.append)
-    assert len(without.standings.rows) == 1 and len(without.left) == 0
+    assert len(without.standings.rows) == 1 and len(without.left) == 3
+    assert all(line.endswith(": played on a drawn suite: give --registry") for line in without.left)
 
 
 def test_independent_samples_are_told_apart_by_large_differences_and_seldom_by_chance():

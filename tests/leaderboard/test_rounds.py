@@ -11,6 +11,7 @@ import pytest
 from agent_envs import solve
 from agent_envs.base.errors import UsageError
 from agent_envs.cli import app as cli
+from agent_envs.evaluation.submission.models import Submitter
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.draw import drawn_suite, round_nonce
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
@@ -23,7 +24,10 @@ from leaderboard.board import add, boards_of, decide_about
 from leaderboard.command_line import main
 from leaderboard.pages import page_of, to_json
 from leaderboard.registering import draw_counts, open_round, register
+from leaderboard.rounds import rounds_of, rounds_table
+from leaderboard.standings import standings
 from tests.evaluation.submission.packing import play
+from tests.leaderboard.boards import made_up
 from tests.leaderboard.test_page import PAGE
 
 BOTH = ("Order", "Count")
@@ -122,6 +126,66 @@ def test_a_playback_wins_where_tasks_can_be_had_without_reading(tmp_path):
     assert to_json(built)["rounds"][0]["score"]["played_back"][0] == 0.0
 
 
+def claimed(suite, key, chance, by, **more):
+    """Return a made up submission of one agent's name, by a submitter."""
+    entrant = made_up(suite, key, chance, 1)
+    agent = entrant.submission.agent.model_copy(update={"name": "null"})
+    meta = entrant.submission.model_copy(update={"agent": agent, "submitter": Submitter(**by)})
+    return replace(entrant, submission=meta, **more)
+
+
+def test_a_fixed_set_under_another_submitters_hand_is_not_paired_and_marks_are_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr("leaderboard.rounds._played_back", lambda *_: {})
+    suite = own_suite()
+    drawn, _ = drawn_suite(suite, "ab" * 16)
+    mine, theirs = {"name": "Ada", "contact": "ada@example.org"}, {"name": "Ada", "contact": "eve@example.org"}
+    round_entrant = claimed(drawn, "e", 0.5, mine, registered_suite=drawn, is_round=True)
+    entrants = [claimed(suite, "a", 0.2, mine), claimed(suite, "b", 0.8, mine), claimed(suite, "c", 1.0, theirs)]
+    fixed_only = standings(suite, [entrants[2], round_entrant])
+    assert rounds_of(suite, fixed_only.rows) == ()
+    (result,) = rounds_of(suite, standings(suite, [*entrants, round_entrant]).rows)
+    assert (result.fixed.entrant.verdict.submission, result.round.entrant.verdict.submission) == ("b" * 64, "e" * 64)
+    assert [cell.text for cell in rounds_table([result]).rows[0][-2:]] == ["b" * 16, "e" * 16]
+    half = replace(claimed(suite, "d", 1.0, mine).verdict, badges=("replayed",))
+    late = replace(round_entrant.verdict, badges=("complete", "replayed"),
+                   flags=("not registered: it came on 2999-01-01, and its last day was 2026-01-01",))  # fmt: skip
+    part = replace(round_entrant.verdict, badges=("replayed",))
+    for fixed, verdict, marks in (
+        ([entrants[1], replace(entrants[0], verdict=half)], late, ([], ["after its last day"])),
+        ([replace(entrants[0], verdict=half)], part, (["not complete"], ["not complete"])),
+    ):
+        (result,) = rounds_of(suite, standings(suite, [*fixed, replace(round_entrant, verdict=verdict)]).rows)
+        cells = rounds_table([result], by_entry=True).rows[0][-2:]
+        assert [cell.text.partition(" (")[2].rstrip(")") for cell in cells] == ["; ".join(side) for side in marks]
+        assert (
+            list(result.to_json()["marks"].values()) == list(marks)
+            and result.fixed.entrant.verdict.submission[0] in "bd"
+        )
+
+
+def test_rows_of_drawn_suites_are_named_where_no_registry_is_given(tmp_path, capsys):
+    suite, registry, board = own_suite(2), tmp_path / "registry", tmp_path / "board"
+    (board / "boards").mkdir(parents=True)
+    (board / "mine.json").write_text(suite_text(suite))
+    (board / "boards" / "mine.toml").write_text('title = "Mine"\nsuite = "mine.json"\n')
+    row, _, _ = register(suite, "null", registry)
+    drawn, _ = registered_suite(registry, row.id)
+    play(tmp_path / "run", drawn, "null")
+    pack_run(tmp_path / "run", tmp_path / "packed")
+    name = add(tmp_path / "packed", board, How(registry=registry, jobs=0), "me").submission
+    (built,) = boards_of(board, How(jobs=0), lambda line: None)
+    assert built.left == (f"{name[:16]}: played on a drawn suite: give --registry",) and not built.standings.rows
+    (tmp_path / "empty").mkdir()
+    (built,) = boards_of(board, How(registry=tmp_path / "empty", jobs=0), lambda line: None)
+    assert built.left[0].endswith("played on a drawn suite: " + str(tmp_path / "empty") + " has no registration of it")
+    with pytest.raises(SystemExit) as end:
+        main(["build", "--board", str(board), "--out", str(tmp_path / "site"), "--jobs", "1"])
+    assert end.value.code == 1 and "give --registry" in capsys.readouterr().out
+    (board / "submissions" / name / "more.txt").write_text("x")
+    (built,) = boards_of(board, How(registry=registry, jobs=0), lambda line: None)
+    assert len(built.left) == 1 and "more.txt" in built.left[0]  # rejected by now: with its own reason
+
+
 def test_tasks_of_a_round_are_an_agents_own_and_nobody_enters_late(tmp_path):
     suite = own_suite()
     with pytest.raises(UsageError, match="no agent is registered for mine@0.0"):
@@ -167,7 +231,14 @@ def test_a_pack_behind_its_deadline_is_not_registered_and_the_boards_date_counts
         "registered 3 times, submitted 1" in str(page_of(built).tables)
         and to_json(built)["rows"][0]["draws"]["submitted"] == 1
     )
+    # "null" has a row, and the other names have nothing: 1 time each, and neither counts for the other
+    nothing = {"registered": 1, "submitted": 0, "rounds": 0, "rounds_submitted": 0}
+    assert to_json(built)["registered_without_row"] == {"nuII": nothing, "other": nothing}
+    (table,) = (table for table in page_of(built).tables if table.caption == "Registered, without a row")
+    assert table.rows == (("nuII", "1", "0", "0", "0"), ("other", "1", "0", "0", "0"))
     decide_about(board, name, "withdrawn", "a bug", "me")
+    (built,) = boards_of(board, how, lambda line: None)
+    assert built.without_row["null"] == {**nothing, "registered": 2, "submitted": 1}
     draws = registrations_of(registry)
     assert draw_counts(draws, {rows[0].id}, "nobody", suite.name) == {} and len(draws) == 4
     log.unlink()
@@ -197,3 +268,31 @@ def test_a_round_is_of_a_suite(words, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2 and "--round SALT draws from the suite of --suite NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "salt", ["ab", "AB" * 16, "ab" * 16 + "\n", "SALT", "g" * 32, pytest.param("x" * 9_000, id="long")]
+)
+def test_a_salt_is_32_hex_digits(salt, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["agent-envs", "eval", "--suite", "demo", "--round", salt])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    line = capsys.readouterr().err
+    assert (
+        end.value.code == 2 and "a round's salt is 32 hex digits" in line and line.count("\n") == 1 and len(line) < 200
+    )
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_pack_under_another_name_than_the_registered_one_is_refused_before_anything_is_played(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["--suite", "demo", "--round", "ab" * 16, "--as", "mine", "--pack", "packed"]
+    monkeypatch.setattr(sys, "argv", ["agent-envs", "eval", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    line = capsys.readouterr().err
+    assert end.value.code == 2 and "agent-envs pack RUN DIR --about FILE" in line and line.count("\n") == 1
+    assert not any(tmp_path.iterdir())

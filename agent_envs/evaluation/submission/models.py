@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from agent_envs.base.strict_model import Strict
-from agent_envs.base.terminal import one_line, safe_text
+from agent_envs.base.terminal import one_line, plain_name, safe_text
 from agent_envs.evaluation.suites.suite import Hex, Suite
 from agent_envs.services.chat.prices import Price
 
@@ -37,8 +37,8 @@ def _check_path(path: str) -> str:
     return path
 
 
-Line = Annotated[str, Field(max_length=80), AfterValidator(one_line)]
-Label = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(one_line)]
+Line = Annotated[str, Field(max_length=80), AfterValidator(plain_name)]
+Label = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(plain_name)]
 Notes = Annotated[str, Field(max_length=2000), AfterValidator(safe_text)]
 Url = Annotated[
     str, Field(max_length=300, pattern=r"^(https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!#-&(-;=?-\[\]-_a-~]*)?)?$")

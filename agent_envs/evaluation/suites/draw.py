@@ -5,11 +5,13 @@ drawn from; entries on fixed data are left out, by name.
 """
 
 import hashlib
+import re
 
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_text
+from agent_envs.base.terminal import escaped
 from agent_envs.core.env import core_of
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
@@ -19,7 +21,13 @@ _TRIES = 50
 
 
 def round_nonce(agent: str, salt: str) -> str:
-    """Return a round's nonce: a digest of the agent's name, as registration and submission have it, and the salt."""
+    """Return a round's nonce: a digest of the agent's name, as registration and submission have it, and the salt.
+
+    Raises:
+        UsageError: the salt is not of 32 hex digits, as a board publishes it.
+    """
+    if not re.fullmatch("[0-9a-f]{32}", salt):
+        raise UsageError(f"--round {escaped(salt, 40)}: a round's salt is 32 hex digits, as the board published it")
     return digest([agent, salt])[:32]
 
 

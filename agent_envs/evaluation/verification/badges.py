@@ -1,9 +1,11 @@
 """Badges say what a verdict proves, and beside it what it does not; names that look like others are told here.
 
-A name's skeleton is what is left when marks, case and forms are dropped and the Cyrillic and Greek letters that look like Latin
-ones are replaced. The table is short on purpose: a flag is a hint to a person, and what it does not know is no proof.
+A name's skeleton is what is left when marks, case, forms, spaces and punctuation are dropped and the Cyrillic and Greek letters
+that look like Latin ones are replaced. The table is short on purpose: a flag is a hint to a person, and what it does not know
+is no proof.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -69,8 +71,10 @@ def mixed_scripts(name: str) -> tuple[str, ...]:
 def skeleton(name: str) -> str:
     """Return a name's skeleton: two names with one skeleton look alike."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
-    letters = "".join(letter for letter in plain if not unicodedata.category(letter).startswith("M"))
-    return letters.translate(_LATIN).replace("rn", "m")
+    kinds = ((letter, unicodedata.category(letter)) for letter in plain)
+    letters = "".join(" " if kind == "Sk" or kind[0] in "ZPC" else letter for letter, kind in kinds if kind[0] != "M")
+    words = re.sub(r"(?<=\d) +(?=\d)", ".", letters).replace(" ", "")  # 1.7 is not 17
+    return (words or plain).translate(_LATIN).replace("rn", "m")
 
 
 def lookalikes(name: str, others: Iterable[str]) -> list[str]:

@@ -34,6 +34,7 @@ ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "cannot tell here"
 CODES = {ACCEPTED: 0, REJECTED: 1, UNKNOWN: 3}
 MOST_TOLD = 100
 MOST_CHARACTERS = 500  # of a finding
+LATE = "not registered: it came"  # begins the flag of a pack that came after its last day
 SAME_SHARE = 0.5  # of episodes with another's very actions, from which on a submission is flagged
 # In a row's one spelling a quote within a text is escaped, so that this is the field and nothing that an action says.
 _USAGE = re.compile(rb'"usage":\{((?:"[A-Za-z0-9_.-]{1,40}":[0-9]{1,16},?){0,40})\}')
@@ -287,11 +288,7 @@ def scores(
 
 def _lateness(board_suite: BoardSuite, day: str) -> str:
     """Return that a registered agent's pack came after the registration's last day; "" where it came in time."""
-    return (
-        f"not registered: it came on {day}, and its last day was {board_suite.due}"
-        if "" < board_suite.due < day
-        else ""
-    )
+    return f"{LATE} on {day}, and its last day was {board_suite.due}" if "" < board_suite.due < day else ""
 
 
 def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: list[str], late: str) -> tuple[str, ...]:

@@ -17,7 +17,9 @@ def test_scripts_that_are_seldom_written_together(name, scripts):
 @each_row(
     "name, other",
     [("r\u0430ndom", "random"), ("\u0441\u043e\u0441\u043e", "coco"), ("Random", "random"), ("so1ver", "solver"),
-     ("SoIver", "solver"),     ("modern", "modem"), ("ＧＰＴ", "gpt"), ("agént", "agent"), ("\u0391\u0392", "AB")],
+     ("SoIver", "solver"),     ("modern", "modem"), ("ＧＰＴ", "gpt"), ("agént", "agent"), ("\u0391\u0392", "AB"),
+     ("my  agent", "my agent"), ("random.", "random"), ("ran dom", "random"), ("ran_dom", "random"), ("«random»", "random"),
+     ("r\u2013andom", "random"), ("random`", "random"), ("ra.r n", "ram"), ("gpt-4-1", "gpt 4.1")],
 )  # fmt: skip
 def test_names_that_a_reader_takes_for_one(name, other):
     assert lookalikes(name, [name, other, "another"]) == [other] and lookalikes(other, [name]) == [name]
@@ -25,3 +27,4 @@ def test_names_that_a_reader_takes_for_one(name, other):
 
 def test_other_names_are_apart():
     assert lookalikes("gpt-5", ["gpt-5", "gpt-5-mini", "gpt-4", "gtp-5"]) == []
+    assert lookalikes("qwen-1.7b", ["qwen-17b"]) == [] == lookalikes("...", ["!?", ""])
