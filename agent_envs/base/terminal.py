@@ -29,9 +29,6 @@ _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U00013441\U00013442"
     "\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
-_NO_GLYPH = re.compile("[\ufffc\ufffd]")
-_MARKS = re.compile("[\u0300-\u036f]+")  # what is left of them in Unicode's normal form C
-MARKED_SHARE = 3
 MOST_MARKS = 2  # on one character; more climb over the lines around a name
 MAX_CHARACTERS = 200_000
 WIDE = 180
@@ -116,10 +113,11 @@ def plain_name(text: str) -> str:
     one_line(text)
     if text and not any(letter.isalnum() or unicodedata.category(letter) == "So" for letter in text):
         raise ValueError("a name has a letter or a digit")
-    if "  " in text or _NO_GLYPH.search(text):
+    if any(part in text for part in ("  ", "\ufffc", "\ufffd")):
         raise ValueError("a name has no two spaces in a row, and no sign for a character that cannot be shown")
-    if MARKED_SHARE * len(_MARKS.findall(text)) > sum(map(str.isalpha, text)):
-        raise ValueError(f"a name has combining marks on at most one of {MARKED_SHARE} letters")
+    # Form C has one character for most letters with marks; these are what is left.
+    if 3 * len(re.findall("[\u0300-\u036f]+", text)) > sum(map(str.isalpha, text)):
+        raise ValueError("a name has combining marks on at most a third of its letters")
     return text
 
 

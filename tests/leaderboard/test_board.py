@@ -264,10 +264,10 @@ def test_names_that_look_alike_or_mix_scripts_are_flagged(made, board, tmp_path)
 
 def test_a_sheet_holds_no_formula(monkeypatch):
     suite = many_tasks(8)
-    found = standings(suite, [made_up(suite, name, 0.5, 1) for name in ("=", "@")])
+    found = standings(suite, [made_up(suite, name, 0.5, 1) for name in ("=1", "@1")])
     board = Board("b", BoardSettings.model_construct(title="B", suite="many@1", about="", published=[]), found, (), ())
     rows = list(csv.DictReader(io.StringIO(sheet([board]))))
-    assert {row["agent"] for row in rows} == {"'=", "'@"} and not any(row["submission"][0] in "=@" for row in rows)
+    assert {row["agent"] for row in rows} == {"'=1", "'@1"} and not any(row["submission"][0] in "=@" for row in rows)
 
 
 def test_places_are_ranges_where_rows_are_not_told_apart():
