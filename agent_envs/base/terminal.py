@@ -104,20 +104,19 @@ def one_line(text: str) -> str:
 
 
 def plain_name(text: str) -> str:
-    """Return a name that is `one_line`, or ""; ValueError where it shows little, has runs of spaces or marks on most letters.
+    """Return a name that is `one_line`, or ""; ValueError where it shows little, has runs of spaces or struck letters.
 
     Raises:
-        ValueError: `one_line` does; or it has no letter, digit or picture, two spaces in a row, or combining marks on more
-            than a third of its letters.
+        ValueError: `one_line` does; or it has no letter, digit or picture, two spaces in a row, or lines
+            through, over or under its letters.
     """
     one_line(text)
     if text and not any(letter.isalnum() or unicodedata.category(letter) == "So" for letter in text):
         raise ValueError("a name has a letter or a digit")
     if any(part in text for part in ("  ", "\ufffc", "\ufffd")):
         raise ValueError("a name has no two spaces in a row, and no sign for a character that cannot be shown")
-    # Form C has one character for most letters with marks; these are what is left.
-    if 3 * len(re.findall("[\u0300-\u036f]+", text)) > sum(map(str.isalpha, text)):
-        raise ValueError("a name has combining marks on at most a third of its letters")
+    if re.search("[\u0305\u0332-\u0338\u033f]", text):  # which are no part of a letter in any language's spelling
+        raise ValueError("a name has no lines through, over or under its letters")
     return text
 
 

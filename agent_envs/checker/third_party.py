@@ -4,6 +4,7 @@ An adapter of `agent_envs.integrations.third_party` gives a `ThirdPartyEnv`; `PA
 environment raises is a finding of one part alone, "no exception"; any other part that meets it cannot be asked.
 """
 
+import contextlib
 import math
 import random
 import re
@@ -126,10 +127,19 @@ class Subject:
             raise EnvFault(escaped(f"check {self.env.name}: {where}: {error}", 300)) from error
         except RAISED as error:
             self.raised.append(f"{where} raised {type(error).__name__}: {error}"[:300])
-            self.env.renew()
+            self.renew()
             raise EnvRaised(f"{self.raised[-1]} (see: no exception)") from error
         self.flaws += [f"{where}: {self.env.flaw}"[:300]] if self.env.flaw else []
         return result
+
+    def renew(self, bare: bool = False) -> None:
+        """Go on with a fresh environment; what the last one raises as it closes counts as raised, EnvFault for a service."""
+        try:
+            self.env.renew(bare)
+        except self.env.outside as error:
+            raise EnvFault(escaped(f"check {self.env.name}: {error}", 300)) from error
+        except RAISED as error:
+            self.raised.append(f"close() raised {type(error).__name__}: {error}"[:300])
 
     def plays(self, kind: str, seed: int) -> list[Play]:
         """Return the plays of random agents (8), or of those that say each of `TEXTS` of a kind, on a seed, made once."""
@@ -214,7 +224,7 @@ def check_seeds(subject: Subject) -> str:
     for moment in ("again", "in a fresh environment"):
         if [subject.reset(seed) for seed in subject.seeds] != starts:
             raise CheckFailed(f"equal seeds {moment} give other first observations")
-        subject.env.renew()
+        subject.renew()
     subject.equal_starts = True
     if len(starts) < 2:
         raise CheckSkipped("one seed was played: whether seeds differ takes two (-n 2)")
@@ -233,13 +243,13 @@ def check_determinism(subject: Subject) -> str:
             play = subject.plays("random", seed)[0]
             if turn := play.difference(subject.play(seed, playback(play))):
                 raise CheckFailed(f"seed {seed} and the same actions {moment}: differs at {turn}")
-        subject.env.renew()
+        subject.renew()
     return f"{len(subject.seeds)} episodes of random actions, each twice more"
 
 
 def check_refusal(subject: Subject) -> str:
     """Return a note if a step before the first reset is refused; CheckSkipped for what may be a crash, else CheckFailed."""
-    subject.env.renew(bare=True)
+    subject.renew(bare=True)
     try:
         subject.env.step(subject.env.sample(random.Random(0), [""]))
     except CheckSkipped:
@@ -253,7 +263,7 @@ def check_refusal(subject: Subject) -> str:
     except RAISED as error:  # whichever it chose: it is the refusal that is asked for
         return f"{type(error).__name__}: {error}"[:120]
     finally:
-        subject.env.renew()
+        subject.renew()
     raise CheckFailed("a step before the first reset was taken")
 
 
@@ -366,5 +376,6 @@ def check_third_party(
         except (CheckFailed, CheckSkipped) as reason:
             status, detail = "failed" if isinstance(reason, CheckFailed) else "cannot be asked", str(reason)
         rows.append(Check(name, status, detail, time.perf_counter() - started))
-    env.close()
+    with contextlib.suppress(*RAISED):  # "no exception" has told what it raises there
+        env.close()
     return Report(env.name, tuple(rows))

@@ -112,10 +112,9 @@ def evaluate_agent(
     if set_aside:
         raise UsageError("--set-aside mends a run that lies in a folder: name it with --resume")
     choice = (env_id, option.named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
-    options = option.named_values(feedback_arg, "--feedback-arg")
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
-    advice = parse_feedback(feedback, epsilon, feedback_templates, options)
+    advice = parse_feedback(feedback, epsilon, feedback_templates, option.named_values(feedback_arg, "--feedback-arg"))
     _check_pack(pack, limit, env_id)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
@@ -170,9 +169,8 @@ def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> 
         from agent_envs.evaluation.submission.pack import lost_episodes
 
         rows, answers = set_aside(folder, lost_episodes)
-        lines = f"{rows} lines of episodes (damaged, or leaning on one that is: repeated texts are stored once)"
         option.tell(
-            f"moved to *-damaged.jsonl in {folder}: {lines} and {answers} of services' answers, to be played again"
+            f"moved to *-damaged.jsonl in {folder}: {rows} lines of episodes and {answers} of services' answers"
         )
     _tell_notes(open_run(folder).config.notes)
     _finish(lambda progress: resume(folder, progress, option.tell), folder, str(folder), as_json)
@@ -213,8 +211,7 @@ def _round_nonce(salt: str, suite: str, registered: str, agent: str, pack: Path 
         raise UsageError("--round SALT draws from the suite of --suite NAME, and --as NAME says for whom: give both")
     if pack is not None and registered not in ("", public_name(agent)):
         raise UsageError(
-            "--pack packs under --agent's name, and not as --as says: leave it out, then agent-envs pack RUN DIR --about FILE, "
-            "with that agent.name in FILE"
+            "--pack packs under --agent's name: leave it out, and agent-envs pack RUN DIR --about FILE names --as"
         )
     return round_nonce(registered or public_name(agent), salt) if salt else ""
 

@@ -64,12 +64,14 @@ class GymEnv:
 
     def renew(self, bare: bool = False) -> None:
         """Close it and make another; `bare`: without the wrappers of Gymnasium that answer a step before the reset."""
-        self._env.close()
-        self._env = self._make()
-        if bare and self._env.spec is not None:
-            spec = copy.deepcopy(self._env.spec)
-            spec.order_enforce, spec.max_episode_steps = False, None  # as TimeLimit counts from the reset on
-            self._env = gym.make(spec, disable_env_checker=True)
+        try:
+            self._env.close()
+        finally:
+            self._env = self._make()
+            if bare and self._env.spec is not None:
+                spec = copy.deepcopy(self._env.spec)
+                spec.order_enforce, spec.max_episode_steps = False, None  # as TimeLimit counts from the reset on
+                self._env = gym.make(spec, disable_env_checker=True)
 
     def reset(self, seed: int) -> str:
         """Reset to a seed; return the observation as text."""

@@ -73,6 +73,7 @@ def test_names_that_show_nothing_or_are_stroked_are_refused(name):
         "العَرَبِيَّة",
         "ที่นี่",
         "Ọlọ́run",
+        "Ẹ̀kọ́",
         "gpt-4.1",
         "7",
         "🤖",

@@ -145,6 +145,11 @@ class Exits(Sums):
         return super().reward(action) or (sys.exit(0) if action == "" else 0.0)
 
 
+class ExitsAsItCloses(Sums):
+    def close(self):
+        sys.exit(0)
+
+
 class LosesItsConnection(Sums):
     def reward(self, action):
         if action == "":
@@ -170,7 +175,7 @@ BROKEN = {
     PaysForLines: {"copied observations"}, PaysForWords: {"copied observations"}, CanBePlayedBlind: {"blind replay"},
     PaysEverything: SOLVES, ShowsOddCharacters: {"observations"}, PaysNoNumber: {"observations"},
     NeedsNoReset: {"step before reset"}, CrashesBeforeItsReset: set(), Exits: {"no exception"},
-    LosesItsConnection: {"no exception"}, HidesItsNumber: set(),
+    LosesItsConnection: {"no exception"}, ExitsAsItCloses: {"no exception"}, HidesItsNumber: set(),
 }  # fmt: skip
 # What a broken part leaves no way to ask.
 UNASKED = {
