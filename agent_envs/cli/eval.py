@@ -169,9 +169,7 @@ def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> 
         from agent_envs.evaluation.submission.pack import lost_episodes
 
         rows, answers = set_aside(folder, lost_episodes)
-        option.tell(
-            f"moved to *-damaged.jsonl in {folder}: {rows} lines of episodes and {answers} of services' answers"
-        )
+        option.tell(f"moved to *-damaged.jsonl: {rows} lines of episodes and {answers} of services' answers")
     _tell_notes(open_run(folder).config.notes)
     _finish(lambda progress: resume(folder, progress, option.tell), folder, str(folder), as_json)
 
@@ -211,7 +209,7 @@ def _round_nonce(salt: str, suite: str, registered: str, agent: str, pack: Path 
         raise UsageError("--round SALT draws from the suite of --suite NAME, and --as NAME says for whom: give both")
     if pack is not None and registered not in ("", public_name(agent)):
         raise UsageError(
-            "--pack packs under --agent's name: leave it out, and agent-envs pack RUN DIR --about FILE names --as"
+            "--pack packs under --agent's name: leave it out; agent-envs pack RUN DIR --about FILE names another"
         )
     return round_nonce(registered or public_name(agent), salt) if salt else ""
 
