@@ -191,19 +191,6 @@ class PaysSilence(Guess):
         self.reward_spec = RewardSpec("guess", (Term("gift", 1.0, 1.0, "always", lambda trajectory: 1.0),), (1.0, 2.0))
 
 
-def _any_answer(trajectory):
-    parsed = trajectory.last.parsed
-    return float(isinstance(parsed, Answer) and bool(parsed.text.strip()))
-
-
-class PaysAnyAnswer(Guess):
-    """Every answer is right, so that who acts at random wins as the solver does."""
-
-    def __init__(self, *, turns: int = 9) -> None:
-        super().__init__(turns=turns)
-        self.reward_spec = RewardSpec("any", (Term("answered", 0.0, 1.0, "an answer", _any_answer),), (0.0, 1.0))
-
-
 def _detour(env):
     return solver(env) if env.unwrapped.episode.turns else "<compare>50</compare>"
 
@@ -220,4 +207,3 @@ register_companions(ActsByHash, solver=solver, sampler=sampler, heuristic=_first
 register_companions(LeaksOnTheWay, solver=_detour, sampler=_silent)
 register_companions(CannotBeSolved, solver=lambda env: "<answer>0</answer>", sampler=sampler)
 register_companions(PaysSilence, solver=solver, sampler=sampler)
-register_companions(PaysAnyAnswer, solver=solver, sampler=lambda env, rng: f"<answer>{rng.randrange(100)}</answer>")

@@ -29,8 +29,6 @@ EVERY_NUMBER = f"{' '.join(map(str, range(1000)))}, {''.join(f'{number:03}' for 
 # From an environment, the one that goes on and what its step returned.
 GoOn = Callable[[gym.Env[Any, Any]], tuple[Any, ...]]
 
-MOST_BY_CHANCE = 2 / 3  # of the way from silence to the solver
-
 
 def check_solver(subject: EnvUnderTest) -> str:
     """Return a note if the solver succeeds always, and earns no less than other agents, more than silence; else CheckFailed."""
@@ -47,10 +45,6 @@ def check_solver(subject: EnvUnderTest) -> str:
             raise CheckFailed(f"{name} earns {mean:g}, more than the solver's {means['solver']:g}")
     if means["null"] >= means["solver"]:
         raise CheckFailed(f"silence earns {means['null']:g}, as much as the solver")
-    by_chance = (means.get("random", means["null"]) - means["null"]) / (means["solver"] - means["null"])
-    if by_chance >= MOST_BY_CHANCE:
-        share = f"{100 * by_chance:.0f} % of the way from silence ({means['null']:.3g}) to the solver ({means['solver']:.3g})"
-        raise CheckFailed(f"random actions earn {means['random']:.3g}, {share}: almost any action is paid")
     return "mean return " + ", ".join(f"{name} {mean:.3g}" for name, mean in means.items())
 
 

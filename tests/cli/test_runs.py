@@ -131,4 +131,4 @@ def test_a_run_goes_on_in_a_process_of_its_own(agents):
     source = agents / "cli_agents.py"
     source.write_text(source.read_text() + "\n# another\n")
     ran = shell("eval", "--resume", "r", "--json", cwd=agents)
-    assert ran.returncode == 2 and "agent_code" in ran.stderr and ran.stdout == ""
+    assert ran.returncode == 2 and "the file of cli_agents:Slow was changed" in ran.stderr and ran.stdout == ""
