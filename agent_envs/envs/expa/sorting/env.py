@@ -47,6 +47,8 @@ def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: 
 class SortingText(TagEnv):
     """Base of the sorting tasks as text."""
 
+    example_is_copied = True
+
     def play_tasks(self, source: SortingSource, max_generations: int, protocol: str = "tags", **choices: Any) -> None:
         """Play a source; `choices` are `reward` and `env_prompt`."""
         self.play_problem(
