@@ -104,7 +104,7 @@ def test_the_wheel_makes_checks_and_evaluates_every_id(plain, tmp_path):
     assert solved(plain, checked, tmp_path) == dict.fromkeys(checked, 1.0)
     run(command, "new", "Find", cwd=tmp_path)
     run(command, "new", "Dial", "--expanded", cwd=tmp_path)
-    run(command, "check", "find:find/Find-v0", "-n", "2", "--hostile", "50", cwd=tmp_path / "find")
+    run(command, "check", "find:find/Find-v0", "-n", "2", "--hostile", "50", cwd=tmp_path / "find-env")
     missing = {row["id"]: row["extra"] for row in rows if row["extra"]}
     for ran in evaluated(plain, missing, tmp_path):
         line = f'pip install "agent-envs[{missing[ran["id"]]}]"'
