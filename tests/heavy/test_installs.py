@@ -104,7 +104,7 @@ def test_the_wheel_makes_checks_and_evaluates_every_id(plain, tmp_path):
     assert solved(plain, checked, tmp_path) == dict.fromkeys(checked, 1.0)
     run(command, "new", "Find", cwd=tmp_path)
     run(command, "new", "Dial", "--expanded", cwd=tmp_path)
-    run(command, "check", "find:find/Find-v0", "-n", "2", "--hostile", "50", cwd=tmp_path / "find")
+    run(command, "check", "find:find/Find-v0", "-n", "2", "--hostile", "50", cwd=tmp_path / "find-env")
     missing = {row["id"]: row["extra"] for row in rows if row["extra"]}
     for ran in evaluated(plain, missing, tmp_path):
         line = f'pip install "agent-envs[{missing[ran["id"]]}]"'
@@ -181,7 +181,7 @@ def test_inspect_ai_reads_an_exported_submission(wheel, plain, tmp_path):
     entries = [entry for entry in suite.entries if entry.label in ("SearchQA-v0", "Tau2Retail-v0")]
     entries += adhoc_suite(Choice("SortExpA", limit=8)).entries
     assert [entry.label for entry in entries] == ["SearchQA-v0", "Tau2Retail-v0", "SortExpA-v0"]
-    suite = suite.model_copy(update={"entries": tuple(entries)})
+    suite = suite.model_copy(update={"id": "mine", "entries": tuple(entries)})
     evaluate(suite, Settings("random"), folder=tmp_path / "run")
     pack_run(tmp_path / "run", tmp_path / "packed")
     (tmp_path / "suite.json").write_text(suite_text(suite), encoding="utf-8")
