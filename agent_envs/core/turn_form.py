@@ -33,7 +33,7 @@ class TurnForm:
     example_messages = 0  # how many messages of the prompt these are
     example_agent = "solver"  # whose turns they are: `heuristic`, where a solver's rest on what a policy cannot know
     example_turn = ""  # a turn of the right form, for who wrote none
-    example_is_copied = False  # whether models repeat worked turns, which are valid in any task: then the prompt says not to
+    example_is_copied = False  # whether models repeat worked turns: then the prompt says not to
     outside_arguments: tuple[str, ...] = ("tasks",)  # that worked turns do without: other tasks, outside services
     thoughts, strict = THOUGHTS[0], False  # how turns are read
     reply_cut = False  # whether a limit cut the reply that is stepped next: who plays says so before each step

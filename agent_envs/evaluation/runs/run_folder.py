@@ -322,7 +322,7 @@ def request_kept(folder: Path, params: Mapping[str, Any], tell: Callable[[str], 
         old = next(read_journal(path), None)
         if old is None:
             journal.append(row)
-        elif old != row:
+        elif canonical_json(old) != canonical_json(row):
             raise UsageError(
                 f"{folder} holds the request of another command, which agent-envs eval --resume {folder} begins: choose "
                 "another --out"

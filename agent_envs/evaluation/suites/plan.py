@@ -96,7 +96,10 @@ def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
     left, lacking = [], []
     for entry in suite.entries:
         try:
-            core_of(entry_env(entry)).source.get(entry.split, entry.tasks[0][0])
+            env = entry_env(entry)
+            core_of(env).source.get(entry.split, entry.tasks[0][0])
+            if entry.feedback is None and not core_of(env).live_service:
+                env.reset(seed=0, options={"task": entry.tasks[0][0], "split": entry.split})  # which needs the tools
             left.append(entry)
         except (MissingExtra, DataMissing) as error:
             lacking.append(f"{entry.label} is skipped: {error}")
