@@ -198,6 +198,7 @@ def test_an_oracle_plan_is_told_and_not_packed(run, tmp_path):
     assert code == 2 and f"cannot be packed: {line}" in err and not (tmp_path / "packed").exists()
 
 
+@needs("[envs]")
 def test_a_suite_says_at_once_all_that_it_misses(run, monkeypatch):
     real = plan.entry_env
 
