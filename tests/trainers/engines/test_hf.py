@@ -560,7 +560,7 @@ def test_no_more_tokens_than_the_model_has_positions(model):
 
 @pytest.mark.filterwarnings("error:.*past_key_values")
 def test_the_cache_has_the_name_that_the_model_knows(model):
-    HFEngine(model, None).generate([Prefix((1, 2, 3), 4)], PLAIN)
+    assert len(HFEngine(model, None).generate([Prefix((1, 2, 3), 4)], PLAIN)[0].ids) == 4
 
 
 def test_nothing_to_do():
