@@ -16,7 +16,7 @@ HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup --hypothesis-profile thorough
 # The modules that name a mark: to collect all the others too took each worker ten seconds. tests/conftest.py holds that no
 # test has a mark that its module does not name.
 MARKED = $$(grep -rlE --include="test_*.py" "mark\.($(1))\b$(2)" tests | sort)
-.PHONY: demo demo-full test pytest test-skipped test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling learn \
+.PHONY: demo demo-full test pytest test-skipped test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling learn release-check site \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
@@ -124,8 +124,22 @@ bench: $(READY)
 	$(PY) benchmarks/retrieval.py $(if $(AGENT_ENVS_DATA),--data "$(AGENT_ENVS_DATA)") --out benchmarks/results/retrieval.json
 	$(PY) -m benchmarks.goals
 
+# All of a release that can be checked before it is published (.github/CONTRIBUTING.md); the archives are left in dist/.
+release-check: .venv-tools/.ready
+	.venv-tools/bin/python .ci/release_check.py $(if $(RELEASE),--release "$(RELEASE)")
+
+# The static site, from the pages and docstrings as they stand, into build/site/html.
+site: .venv-tools/.ready
+	.venv-tools/bin/python docs/build_site.py
+
+.venv-tools/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-tools
+	.venv-tools/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-tools/bin/python -m pip install --quiet --group tools
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .venv-vllm demo demo-full runs build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm .venv-tools demo demo-full runs build dist
 
 $(READY): pyproject.toml
 	@$(PYTHON) .ci/install.py "$(VENV)" --torch "$(TORCH)" --torch-index "$(TORCH_INDEX)"

@@ -5,4 +5,5 @@ Modules, in reading order:
     sections: generated parts of pages that people write: sandbox figures, data and licences.
     schemas: JSON Schemas of suites and submissions.
     tree: the README's tree of packages, from their docstrings.
+    build_site: the static site of all pages, with an API reference.
 """

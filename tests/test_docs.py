@@ -106,7 +106,12 @@ def test_make_targets_exist():
 
 
 def test_links_and_the_annotated_tree_are_true():
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "README.md"):
+    for page in (
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "benchmarks" / "README.md",
+        *ROOT.glob(".github/*.md"),
+    ):
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
     tree = next(text for language, text in BLOCKS if language == "" and text.startswith("agent_envs/"))

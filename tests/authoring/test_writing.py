@@ -1,6 +1,5 @@
 """`agent-envs new` writes environments that work, takes no name that cannot be one, and overwrites nothing."""
 
-import fnmatch
 import os
 import re
 import shlex
@@ -21,7 +20,6 @@ PAGE = (ROOT / "docs" / "adding_an_environment.md").read_text(encoding="utf-8")
 OWN, INSIDE, EXPANDED = re.findall(r"```console\n(.*?)```", PAGE, flags=re.S)
 (TWO_MACHINES,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 CHECKOUT = ("agent_envs/core/registry.py", "agent_envs/envs/__init__.py")
-TEMPLATES = ROOT / "agent_envs" / "authoring" / "templates"
 
 
 def in_a_shell(block, folder, root=ROOT):
@@ -166,12 +164,3 @@ def test_a_registry_without_a_table_is_told_and_nothing_is_written(tmp_path):
     with pytest.raises(UsageError, match="registry.py: no place for the new entry"):
         write_environment("FindIt", family=envs / "find")
     assert files(tmp_path) == before
-
-
-def test_the_wheel_takes_every_template():
-    data = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
-    templates = [path for path in TEMPLATES.rglob("*") if path.is_file()]
-    assert len(templates) > 15
-    for path in templates:
-        name = path.relative_to(ROOT / "agent_envs").as_posix()
-        assert any(fnmatch.fnmatch(name, pattern) for pattern in data["agent_envs"])

@@ -1,0 +1,160 @@
+"""The static site is built from the pages as they stand: `make site`, offline, into build/site/html/.
+
+Links that lead out of docs/ become links to the repository, README is the first page, the API reference comes from docstrings.
+It runs in the venv of the dependency group `tools`.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "build" / "site"
+PAGES = {  # section: pages, in reading order; docs/*.md alone, without their ending
+    "Use": ("guide", "text_games", "tau2", "legal", "retrieval", "web", "sandbox", "data"),
+    "Evaluate": ("evaluation", "baselines", "submission", "leaderboard"),
+    "Train": ("training", "grpo", "veg", "arpo", "earl", "verlog", "formulas"),
+    "Extend": ("adding_an_environment", "integrations", "architecture", "scale"),
+    "What was measured": ("papers", "log"),
+}
+OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", ".github/CONTRIBUTING.md": "contributing.md"}
+LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")
+API = """# Python API
+
+Everything that `import agent_envs` gives and promises to keep; import names from there and not from the modules that hold them.
+
+{names}
+"""
+
+
+def main() -> int:
+    """Write the site's sources and build it; return the exit code."""
+    write_sources()
+    command = (Path(sys.executable).parent / "zensical", "build", "--clean", "-f", SOURCE / "zensical.toml")
+    ran = subprocess.run(list(map(str, command)), cwd=SOURCE, capture_output=True, text=True, check=False)
+    # `rows[0]["prompt"]` in a block of code is taken for a reference, so that its strict mode refuses what is right.
+    warnings = [line for line in ran.stdout.splitlines() if "Warning" in line and "unresolved autoref" not in line]
+    if ran.returncode or warnings:
+        print(f"the site was not built\n{ran.stdout}\n{ran.stderr}", file=sys.stderr)
+        return 1
+    print(f"the site: {SOURCE / 'html' / 'index.html'}")
+    return 0
+
+
+def write_sources() -> None:
+    """Write the pages, with their links as the site needs them, and the settings."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    repository = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Homepage"]
+    places = {path.relative_to(ROOT).as_posix(): place for path, place in pages_of_the_site().items()}
+    for name, place in places.items():
+        target = SOURCE / "pages" / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = (ROOT / name).read_text(encoding="utf-8")
+        target.write_text(LINK.sub(lambda link, at=name: moved(link, at, places, repository), text), encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "images", SOURCE / "pages" / "images")
+    names = "\n\n".join(f"::: agent_envs.{name}" for name in public_names())
+    (SOURCE / "pages" / "api.md").write_text(API.format(names=names), encoding="utf-8")
+    (SOURCE / "zensical.toml").write_text(settings(repository), encoding="utf-8")
+
+
+def pages_of_the_site() -> dict[Path, str]:
+    """Return file -> its place in the site, for every page."""
+    folder = ROOT / "docs"
+    inside = {path: path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.md"))}
+    return inside | {ROOT / name: place for name, place in OUTSIDE.items()}
+
+
+def moved(link: re.Match[str], name: str, places: Mapping[str, str], repository: str) -> str:
+    """Return a link of the file `name` as the site has it: to a page's new place, to a picture, or to the repository."""
+    before, path, anchor, after = link.groups(default="")
+    target = _normal(PurePosixPath(name).parent / path)
+    here = PurePosixPath(places[name]).parent
+    if target in places or target.startswith("docs/images/"):
+        up = "../" * len(here.parts)
+        return f"{before}{up}{places.get(target, target.removeprefix('docs/'))}{anchor}{after}"
+    return f"{before}{repository}/blob/main/{target}{anchor}{after}"
+
+
+def _normal(path: PurePosixPath) -> str:
+    parts: list[str] = []
+    for part in path.parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def public_names() -> list[str]:
+    """Return the names that `agent_envs.__all__` lists, read without importing it."""
+    text = (ROOT / "agent_envs" / "__init__.py").read_text(encoding="utf-8")
+    return re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0])
+
+
+def settings(repository: str) -> str:
+    """Return the site's settings."""
+    environments = sorted((ROOT / "docs" / "environments").glob("*.md"))
+    sections = {name: [f"{page}.md" for page in pages] for name, pages in PAGES.items()}
+    nav: list[dict[str, object]] = [{"Home": "index.md"}, *({name: pages} for name, pages in sections.items())]
+    nav.insert(2, {"Environments": [f"environments/{path.name}" for path in environments]})
+    nav.append(
+        {"Reference": [{"Python API": "api.md"}, {"Changelog": "changelog.md"}, {"Contributing": "contributing.md"}]}
+    )
+    rows = ", ".join(_toml(item) for item in nav)
+    return f'''[project]
+site_name = "agent-envs"
+site_description = "Gymnasium environments for multi-turn LLM agents"
+repo_url = "{repository}"
+docs_dir = "pages"
+site_dir = "html"
+use_directory_urls = false
+nav = [{rows}]
+
+[project.theme]
+features = ["navigation.tabs", "navigation.top", "content.code.copy", "toc.follow"]
+font = false
+
+[project.plugins.search]
+
+[project.plugins.offline]
+
+[project.plugins.mkdocstrings.handlers.python]
+paths = ["../.."]
+
+[project.plugins.mkdocstrings.handlers.python.options]
+docstring_style = "google"
+heading_level = 2
+merge_init_into_class = true
+show_root_heading = true
+show_root_full_path = false
+show_source = false
+show_signature_annotations = true
+separate_signature = true
+
+[project.markdown_extensions.tables]
+
+[project.markdown_extensions.toc]
+permalink = true
+
+[project.markdown_extensions.pymdownx.highlight]
+
+[project.markdown_extensions.pymdownx.superfences]
+'''
+
+
+def _toml(value: object) -> str:
+    """Return a value of strings, lists and tables as TOML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f'"{name}" = {_toml(item)}' for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
