@@ -49,7 +49,11 @@ def test_every_page_is_in_the_sites_navigation():
         ("docs/environments/Sort.md", "![a](../images/x.svg)", "![a](../images/x.svg)"),
         ("docs/environments/Sort.md", "[a](../guide.md)", "[a](../guide.md)"),
         ("README.md", "[a](docs/guide.md)", "[a](guide.md)"),
-        ("README.md", "[a](docs/images/view_dark.png) [b](LICENSE)", "[a](images/view_dark.png) [b](R/blob/main/LICENSE)"),
+        (
+            "README.md",
+            "[a](docs/images/view_dark.png) [b](LICENSE)",
+            "[a](images/view_dark.png) [b](R/blob/main/LICENSE)",
+        ),
         (".github/CONTRIBUTING.md", "[a](../docs/data.md)", "[a](data.md)"),
         ("README.md", "[a](https://x.org/y.md) [b](#licence)", "[a](https://x.org/y.md) [b](#licence)"),
     ],

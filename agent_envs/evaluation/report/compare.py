@@ -6,12 +6,14 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run
 from agent_envs.evaluation.runs.summary import figure, interval_or_none, is_share, metric_names, rate_of, values_of
-from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
-from agent_envs.evaluation.statistics.rates import Rate
+from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm, paired_interval
+from agent_envs.evaluation.statistics.rates import Rate, number_names
 from agent_envs.evaluation.suites.suite import Entry, describe_changes
 
 
@@ -151,8 +153,11 @@ def _metric(name: str, sides: list[list[EpisodeNumbers]], clusters: Mapping[str,
         return None
     means = (fmean(first[task] for task in tasks), fmean(second[task] for task in tasks))
     differences = [second[task] - first[task] for task in tasks]
-    interval = interval_or_none(differences, [clusters[task] for task in tasks])
+    homes = [clusters[task] for task in tasks]
     share = is_share(name, [*sides[0], *sides[1]])
+    interval = interval_or_none(differences, homes)
+    if share:
+        interval = paired_interval(np.array(differences), number_names(homes))[1:]
     return MetricContrast(means, fmean(differences), interval, len(tasks), share)
 
 

@@ -270,6 +270,10 @@ def test_a_comparison_pairs_metrics_by_task(tmp_path):
     cut(tmp_path / "b", 10)  # the last task is not played by both, and counts in neither mean
     (contrast,), _ = compare_runs(open_run(tmp_path / "a"), open_run(tmp_path / "b"))
     assert contrast.metrics["hints"].means == (2.0, 1.0) and contrast.metrics["hints"].tasks == 5
+    cut(tmp_path / "b", 6)  # of two tasks little is known, and no share differs by more than 100 points
+    play(tmp_path / "c", policy=Scripted({**SECOND, 0: (1, False)}), trials=2)
+    (contrast,), _ = compare_runs(open_run(tmp_path / "c"), open_run(tmp_path / "b"))
+    assert contrast.metrics["solved"].text().endswith("second minus first +50.0 points [-100.0, +100.0] (n=2 tasks)")
 
 
 def test_entries_of_a_sweep_are_compared_too(tmp_path):
