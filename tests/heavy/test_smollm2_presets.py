@@ -1,0 +1,60 @@
+"""Two steps of each preset of a small pretrained model, with its own chat template, on a few tasks of few tokens."""
+
+from tests.needs import require
+
+require("[train]", "[babyai]", "smollm")
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+from trainers.training.metrics import METRICS_FILE, read_metrics
+from trainers.training.packaged import model_place
+
+# One worker has all of them: the weights are converted once.
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("smollm2")]
+# Pays a sound form a little, so that rewards differ before anything is solved: EARL trains on no row without an advantage.
+SUMS = {"examples": 0, "digits": 1, "train_operations": 1, "test_operations": 1, "train_words": 0.0, "test_words": 0.0,
+        "max_actions": 48, "reward": "em_format"}  # fmt: skip
+GROUPS = ("--tasks-per-step", "2", "--group-size", "4", "--entropy", "0.001")  # it has a gradient where groups are flat
+ROWS = {
+    ("grpo", "smollm2-searchqa"): GROUPS,
+    ("veg", "smollm2-veg"): GROUPS,
+    ("earl", "smollm2-arithmetic"): (
+        *("--env.arguments", json.dumps(SUMS), "--tasks-per-step", "4", "--group-size", "8"),
+        *("--warm-start.steps", "8", "--warm-start.rows-per-step", "8"),
+    ),
+    ("arpo", "smollm2-toolreasoning"): (*GROUPS, "--branching.roots", "2"),
+    ("verlog", "smollm2-babyai"): ("--n-env", "4", "--e-len", "2", "--warmup.batches", "1", "--warmup.rounds", "1"),
+}
+SMALL = {"steps": 2, "sampling.max-new-tokens": 32, "token-budget": 2048, "evaluation.test-tasks": 0,
+         "warm-start.demonstrations": 16, "warm-start.steps": 3, "warm-start.rows-per-step": 4,
+         "warm-start.token-budget": 2048, "warm-start.optim.learning-rate": 2e-4,
+         "warm-start.optim.warmup-steps": 1}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def weights():
+    """The converted model, in the cache folder of these tests."""
+    return model_place("smollm2-135m")
+
+
+@pytest.mark.parametrize(("program", "preset"), ROWS)
+def test_two_steps_have_a_gradient_and_no_drift(program, preset, weights, tmp_path):
+    own = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
+    command = [sys.executable, "-m", f"trainers.{program}", "--preset", preset, *own, *ROWS[program, preset]]
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    out = tmp_path / "run"
+    words = [*command, "--out", str(out), "--log.no-optimiser"]
+    ran = subprocess.run(words, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=1800, check=False)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    rows = read_metrics(out / METRICS_FILE)
+    assert [row["step"] for row in rows] == [1, 2]
+    for row in rows:
+        assert row["drift"] == row["faults"] == 0 and row["sampled_tokens"] > 0
+        assert row["grad_norm"] > 0
+    assert json.loads((out / "result.json").read_text())["steps"] == 2
