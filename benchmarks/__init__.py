@@ -33,6 +33,7 @@ Modules, in reading order:
     sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     demo, demo_page, demo_log, demo_model, demo_board: `make demo`: steps, page, log with a budget, first model, a board.
+    first_curve: the picture of the first real model that learnt.
     first_turns: valid turns of a small language model by the prompt alone, with and without worked turns.
     reader_agents: baselines with the scripted reader, by names that an evaluation takes.
     provider_faults, provider_reports: public reports of what providers do, acted by local servers, with right controls.

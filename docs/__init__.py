@@ -1,9 +1,9 @@
 """The pages that are generated, and the JSON Schemas, are written by `python -m docs.generate`.
 
 Modules, in reading order:
-    generate: a page an environment, the README's table, and the check for stale pages.
+    generate: a page an environment, the README's table of families, and the check for stale pages.
     sections: generated parts of pages that people write: sandbox figures, data and licences.
     schemas: JSON Schemas of suites and submissions.
-    tree: the README's tree of packages, from their docstrings.
+    tree: the tree of packages in docs/architecture.md, from their docstrings.
     build_site: the static site of all pages, with an API reference.
 """

@@ -101,7 +101,7 @@ def settings(repository: str) -> str:
     environments = sorted((ROOT / "docs" / "environments").glob("*.md"))
     sections = {name: [f"{page}.md" for page in pages] for name, pages in PAGES.items()}
     nav: list[dict[str, object]] = [{"Home": "index.md"}, *({name: pages} for name, pages in sections.items())]
-    nav.insert(2, {"Environments": [f"environments/{path.name}" for path in environments]})
+    nav.insert(2, {"Environments": ["environments.md", *(f"environments/{path.name}" for path in environments)]})
     nav.append(
         {"Reference": [{"Python API": "api.md"}, {"Changelog": "changelog.md"}, {"Contributing": "contributing.md"}]}
     )

@@ -55,20 +55,54 @@ def _listed(text: str) -> str:
     return "\n".join(lines)
 
 
-def table() -> str:
-    """Return the README's table of environments."""
-    rows = ["| id | family | what |", "|---|---|---|"]
-    for row in TABLE:
-        rows.append(f"| [`{row.id}`](docs/environments/{row.name}.md) | {row.family} | {row.summary} |")
+# What the README shows in a row: ids that are one game to a reader, and what it is; no id may be left out.
+FAMILIES = {
+    "SearchQA": "Multi-hop questions, answered by searching a corpus (Search-R1, VEG)",
+    "LegalSearch": "Questions of law, answered by searching and reading sections, with citations",
+    "Tau2Retail, Tau2Airline, Tau2Telecom": "Customer service with a simulated user who acts, too (tau2-bench)",
+    "ToolReasoning": "Questions that need search, browsing and a Python sandbox (ARPO)",
+    "Arithmetic, Countdown, Count, GSM8KScaled": "Calculation with a calculator (EARL)",
+    "CalcBench": "The mixture of those four",
+    "Sort, Order": "Sorting items by hidden numbers with compare and swap (EARL)",
+    "BabyAI": "Missions in a grid world, in words (BALROG, Verlog)",
+    "BabaIsAI": "A puzzle whose rules are words that can be pushed",
+    "Crafter": "Survival and crafting in an open world, in words",
+}
+
+
+def families() -> str:
+    """Return the README's table; a twin with expanded actions stands beside its id. Raises ValueError for an id left out."""
+    names = {row.name for row in TABLE}
+    rows = ["| ids | what |", "|---|---|"]
+    for line, what in FAMILIES.items():
+        cells = []
+        for name in line.split(", "):
+            twin = f" ([`ExpA`](docs/environments/{name}ExpA.md))" if f"{name}ExpA" in names else ""
+            cells.append(f"[`{name}`](docs/environments/{name}.md){twin}")
+            names -= {name, f"{name}ExpA"}
+        rows.append(f"| {', '.join(cells)} | {what} |")
+    if names:
+        raise ValueError(f"the README's table has no row for {', '.join(sorted(names))}: add it to FAMILIES")
     return "\n".join(rows)
+
+
+def table() -> str:
+    """Return the page of all ids."""
+    head = "# Environments\n\n_Generated from the table of ids; run `make docs`._\n"
+    rows = [head, "| id | family | what | extra |", "|---|---|---|---|"]
+    for row in TABLE:
+        link, extra = f"[`{row.id}`](environments/{row.name}.md)", f"`{row.extra}`" if row.extra else ""
+        rows.append(f"| {link} | {row.family} | {row.summary} | {extra} |")
+    return "\n".join(rows) + "\n"
 
 
 def generated() -> dict[Path, str]:
     """Return path -> text of everything that is generated."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    files = {ROOT / "README.md": with_part(with_part(readme, "environments", table()), "tree", tree())}
-    floors = ROOT / "docs" / "architecture.md"
-    files[floors] = with_part(floors.read_text(encoding="utf-8"), "reading load", reading_load(rounded=True))
+    files = {ROOT / "README.md": with_part(readme, "families", families()), ROOT / "docs" / "environments.md": table()}
+    architecture = ROOT / "docs" / "architecture.md"
+    text = with_part(architecture.read_text(encoding="utf-8"), "tree", tree())
+    files[architecture] = with_part(text, "reading load", reading_load(rounded=True))
     for row in TABLE:
         lines, pictures = example(row)
         files[ROOT / "docs" / "environments" / f"{row.name}.md"] = page(row) + "\n" + "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The README's tree of packages is made from the first lines of their docstrings, in reading order."""
+"""The tree of packages in docs/architecture.md is made from the first lines of their docstrings, in reading order."""
 
 import ast
 import re

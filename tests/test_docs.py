@@ -26,6 +26,9 @@ EVALUATION = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
 GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text(encoding="utf-8"), flags=re.S)
 PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
 RETRIEVAL = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8"), flags=re.S)
+ADDING = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs" / "adding_an_environment.md").read_text(encoding="utf-8"), flags=re.S
+)
 INTEGRATIONS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
 DENSE = [needs("[dense]"), pytest.mark.heavy]  # to import what it needs takes longer than all other blocks
@@ -35,8 +38,8 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS), len(RETRIEVAL)) == (3, 9, 8, 1)
-    assert len(COMMANDS) == 14
+    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS), len(RETRIEVAL)) == (2, 9, 8, 1)
+    assert len(COMMANDS) == 16
 
 
 @cache
@@ -57,7 +60,7 @@ def run_block(block):
 
 @pytest.mark.parametrize(
     "block",
-    [*PYTHON, *GUIDE, *INTEGRATIONS, *(pytest.param(block, marks=DENSE) for block in RETRIEVAL)],
+    [*PYTHON, ADDING[0], *GUIDE, *INTEGRATIONS, *(pytest.param(block, marks=DENSE) for block in RETRIEVAL)],
     ids=lambda block: block.strip().splitlines()[0][:40],
 )
 def test_python_blocks_run(block):
@@ -69,7 +72,7 @@ def test_python_blocks_run(block):
 def test_the_readmes_claims_come_true(tmp_path):
     (tmp_path / "echo.py").write_text(PYTHON[1], encoding="utf-8")
     assert run_block(PYTHON[0]).stdout.startswith("1.0 True")
-    assert "passed  solver" in run_block(PYTHON[2]).stdout
+    assert "passed  solver" in run_block(ADDING[0]).stdout
     command = ["-m", "agent_envs", "eval", "SearchQA", "--agent", "echo:Echo", "-n", "3", "--json"]
     ran = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
     summary = json.loads(ran.stdout)
@@ -114,7 +117,8 @@ def test_links_and_the_annotated_tree_are_true():
     ):
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
-    tree = next(text for language, text in BLOCKS if language == "" and text.startswith("agent_envs/"))
+    blocks = re.findall(r"```\n(.*?)```", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), flags=re.S)
+    tree = next(text for text in blocks if text.startswith("agent_envs/"))
     shown, above = set(), []
     for line in tree.splitlines():
         depth = (len(line) - len(line.lstrip())) // 2

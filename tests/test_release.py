@@ -38,7 +38,7 @@ def test_another_release_than_the_checkout_is_refused():
 def test_every_page_is_in_the_sites_navigation():
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
     listed = [page for section in build_site.PAGES.values() for page in section]
-    assert sorted(listed) == sorted(pages)
+    assert sorted(listed) == sorted(pages - {"environments"})  # which leads its own section
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_a_package_names_all_its_modules(name):
     assert not lacking and not unknown, f"{name}: lacks {lacking}, and lists {unknown}, which are not there"
 
 
-# A question; the way from the README through docstrings of packages, each with a word that its line has; a part of the file.
+# A question; the way from the tree through docstrings of packages, each with a word that its line has; a part of the file.
 QUESTIONS = [
     ("Where is Sort's reward?", "envs/ > expa/ > sorting/:sort > scoring:reward", "released"),
     ("Who retries a failed judge?", "services/:retried > recording:retr", "attempt"),
@@ -195,9 +195,8 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize(("question", "way", "line"), QUESTIONS, ids=lambda value: value[:40])
-def test_a_question_is_answered_by_following_the_readme(question, way, line):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert tree() in readme
+def test_a_question_is_answered_by_following_the_tree(question, way, line):
+    assert tree() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     place, text = ROOT / "agent_envs", tree()
     for step in way.split(" > "):
         name, _, word = step.partition(":")

@@ -18,7 +18,7 @@ from tests.rows import check_each
 
 PAGE = (ROOT / "docs" / "adding_an_environment.md").read_text(encoding="utf-8")
 OWN, INSIDE, EXPANDED = re.findall(r"```console\n(.*?)```", PAGE, flags=re.S)
-(TWO_MACHINES,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+_, TWO_MACHINES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 CHECKOUT = ("agent_envs/core/registry.py", "agent_envs/envs/__init__.py")
 
 
