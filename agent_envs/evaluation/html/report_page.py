@@ -17,7 +17,7 @@ LIMITED = (
     "the top-k passages for the question, where the environment has any: naive RAG."
 )
 PAIRED = "Task by task, second minus first, so that what makes tasks hard for both cancels. Intervals are 95 %."
-DETECTABLE = "Detectable: a smaller true difference in points would probably go unseen (80 % power)."
+DETECTABLE = "Smallest difference to be seen: a smaller true difference would probably go unseen (80 % power)."
 
 
 def write_report(path: Path, report: RunReport) -> None:
@@ -39,7 +39,7 @@ def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[
         for contrast in contrasts
     )  # fmt: skip
     heads: tuple[Any, ...] = ("entry", "first", "success", "second", "success", "points", forest.head, "p", "after Holm",
-                              "detectable, points", "")  # fmt: skip
+                              "smallest difference to be seen, points", "")  # fmt: skip
     tests = [f"{contrast.paired.method}; n={contrast.rates[0].basis} of each" for contrast in contrasts]
     if len(set(tests)) > 1:  # other tasks, and so other tests, by entry
         heads, rows = (*heads, "test"), tuple((*row, test) for row, test in zip(rows, tests, strict=True))

@@ -15,7 +15,7 @@ from agent_envs.base.protocol import Answer
 from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.html.page import Cell, Curve, LinkedPages, Page, RenderedTranscript, Table, Transcript, draw
 from agent_envs.evaluation.html.replayed_view import ReplayedEpisode, ReplayReader
-from agent_envs.evaluation.report.report import curves_of, result_notes, tables_of, title_of
+from agent_envs.evaluation.report.report import DETECTABLE, curves_of, result_notes, tables_of, title_of
 from agent_envs.evaluation.runs.evaluate import Result, result_from
 from agent_envs.evaluation.runs.measures import FAILURES, UNPLAYED, EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
@@ -246,10 +246,9 @@ def _write_index(
         tables, places = _episode_pages(run, site, rows)
     planned = sum(item.episodes for item in result.summaries)
     intro = f"{len(rows):,} of {planned:,} planned episodes are in this run."
-    page = Page(
-        title, intro, (*summary_tables(suite, result, numbers, places), *tables),
-        facts=run_facts(run, result), notes=run_notes(result, notes),
-    )  # fmt: skip
+    success, *more = summary_tables(suite, result, numbers, places)
+    parts = (success, *tables, *more) if len(suite.entries) == 1 else (success, *more, *tables)
+    page = Page(title, intro, parts, facts=run_facts(run, result), notes=run_notes(result, [*notes, DETECTABLE]))
     return site.write("index.html", page)
 
 
@@ -326,7 +325,8 @@ def summary_tables(
 ) -> list[Table | Curve]:
     """Return the tables and figures above the episodes; `places` has the link to each entry's episodes."""
     success, *tables = tables_of(result, numbers)
-    linked = tuple((Cell(str(row[0]), places.get(n, "")), *row[1:]) for n, row in enumerate(success.rows))
+    names = [f"{row[0]}: episodes" if n in places else str(row[0]) for n, row in enumerate(success.rows)]
+    linked = tuple((Cell(names[n], places.get(n, "")), *row[1:]) for n, row in enumerate(success.rows))
     return [replace(success, rows=linked), *tables, *curves_of(result.summaries, numbers), _plan_table(suite)]
 
 

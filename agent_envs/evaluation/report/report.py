@@ -10,7 +10,7 @@ from agent_envs.evaluation.report.turn_limits import LimitRow, limit_rows
 from agent_envs.evaluation.runs.evaluate import Result, result_of_run
 from agent_envs.evaluation.runs.measures import FAILURES, EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.runs.summary import NO_RESULT, Spread, Summary, figure
+from agent_envs.evaluation.runs.summary import NO_RESULT, Metric, Spread, Summary, figure
 from agent_envs.evaluation.statistics.paired import minimum_detectable
 from agent_envs.evaluation.statistics.rates import Rate, rerun_interval
 from agent_envs.evaluation.suites.suite import ADHOC
@@ -19,9 +19,10 @@ from agent_envs.services.chat.named import is_chat_name
 from agent_envs.wrappers.feedback_models import feedback_usage
 
 MOST_ENTRIES = 6  # that have a curve each
+FEW = 20  # episodes, below which a percentile says little
 DETECTABLE = (
-    "detectable: a smaller true difference to another agent, in points, would probably go unseen (80 % power, paired test at "
-    "5 %, outcomes of the two agents uncorrelated); 100 where one cluster of tasks says nothing about others"
+    "smallest difference to be seen: a smaller true difference to another agent would probably go unseen (80 % power, paired "
+    "test at 5 %, outcomes of the two agents uncorrelated); 100 points where one cluster of tasks says nothing about others"
 )
 
 
@@ -229,14 +230,20 @@ def _metrics(summaries: Sequence[Summary]) -> Table:
         (
             summary.entry, name, _mean(metric.overall, metric.share), str(metric.overall.episodes),
             _mean(metric.solved, metric.share), str(metric.solved.episodes),
-            *(figure(at, share=metric.share) for at in (metric.solved.p10, metric.solved.median, metric.solved.p90)),
+            *(_percentile(at, metric) for at in (metric.solved.p10, metric.solved.median, metric.solved.p90)),
         )
         for summary in summaries
         for name, metric in summary.metrics.items()
     ]  # fmt: skip
     heads = ("entry", "metric", "mean (95 % interval)", "ended", "mean, solved (95 % interval)", "solved", "p10, solved",
              "median, solved", "p90, solved")  # fmt: skip
-    return Table("Metrics of all episodes that ended, and of the solved", heads, tuple(rows))
+    note = f"Percentiles are shown from {FEW} solved episodes on."
+    return Table("Metrics of all episodes that ended, and of the solved", heads, tuple(rows), note)
+
+
+def _percentile(value: float | None, metric: Metric) -> str:
+    """Return a percentile of the solved episodes as text; "-" of few."""
+    return figure(value if metric.solved.episodes >= FEW else None, share=metric.share)
 
 
 def _metrics_by(summaries: Sequence[Summary], label: str) -> Table:
@@ -262,7 +269,7 @@ def _mean(spread: Spread, share: bool) -> str:
 def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
     """Tabulate success, return, cost and smallest detectable difference by entry, with the suite's score and averages."""
     heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD",
-             "detectable, points")  # fmt: skip
+             "smallest difference to be seen, points")  # fmt: skip
     rows: list[tuple[str | Rate, ...]] = []
     for summary in result.summaries:
         mine = [row for row in numbers if row.entry == summary.entry]
@@ -297,8 +304,8 @@ def _trials(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> 
 
 def _behaviour(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
     """Tabulate valid actions, turns, calls, tokens and time of the episodes that ended."""
-    heads = ("entry", "valid actions", "turns", "tool calls", "characters beside the action, a turn", "tokens in", "tokens out",
-             "agent s a turn")  # fmt: skip
+    heads = ("entry", "valid actions", "turns", "tool calls", "characters of prose a turn", "tokens in", "tokens out",
+             "agent's seconds a turn")  # fmt: skip
     rows = []
     for summary in summaries:
         ended = [row for row in numbers if row.entry == summary.entry and row.complete]

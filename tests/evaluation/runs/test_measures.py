@@ -167,7 +167,7 @@ def test_strata_by_hand(tmp_path):
     assert 0 < even["interval"][0] < 2 / 3 < even["interval"][1] < 1
 
 
-def test_the_tables_of_a_report(tmp_path):
+def test_the_tables_of_a_report(tmp_path, monkeypatch):
     play(tmp_path)
     report = report_on(open_run(tmp_path))
     parity, size, measured, by_parity, by_size = report.tables[3:]
@@ -183,7 +183,9 @@ def test_the_tables_of_a_report(tmp_path):
     assert report.to_json()["metrics"][LABEL]["solved"]["unit"] == "share"
     assert [row[1] for row in by_size.rows] == [row[1] for row in size.rows] == ["2", "9", "10"]
     assert [row[:2] for row in measured.rows] == [(LABEL, name) for name in ("hints", "solved", "even", "never", "odd")]
-    assert measured.rows[0][2:] == ("1.833 [0.2886, 3.378]", "6", "1.5 [0, 3.554]", "4", "0.3", "1.5", "2.7")
+    assert measured.rows[0][2:] == ("1.833 [0.2886, 3.378]", "6", "1.5 [0, 3.554]", "4", "-", "-", "-")
+    monkeypatch.setattr("agent_envs.evaluation.report.report.FEW", 4)
+    assert report_on(open_run(tmp_path)).tables[5].rows[0][-3:] == ("0.3", "1.5", "2.7")
     row = report.to_json()
     assert list(row) == ["title", "tables", "notes", "strata", "metrics"]
     assert [item["value"] for item in row["strata"][LABEL]["size"]] == ["2", "9", "10"]
@@ -292,6 +294,8 @@ def test_pages_show_the_same_tables(tmp_path):
     text = checked(tmp_path / "view")["index.html"].text
     for grid in report_on(open_run(tmp_path / "run")).tables[3:]:
         assert grid.caption in text and all(cell in text for row in grid.texts()[1] for cell in row)
+    places = [text.index(caption) for caption in ("mean return", f"Episodes of {LABEL}", "How the episodes ended")]
+    assert places == sorted(places) and "smallest difference to be seen: a smaller true" in text
 
 
 def test_hostile_labels_are_shown_as_they_stand(tmp_path):
