@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "build" / "site"
 PAGES = {  # section: pages, in reading order; docs/*.md alone, without their ending
-    "Use": ("guide", "text_games", "tau2", "legal", "retrieval", "web", "sandbox", "data"),
+    "Use": ("guide", "faq", "text_games", "tau2", "legal", "retrieval", "web", "sandbox", "data"),
     "Evaluate": ("evaluation", "baselines", "submission", "leaderboard"),
-    "Train": ("training", "grpo", "veg", "arpo", "earl", "verlog", "formulas"),
+    "Train": ("own_gpu", "training", "grpo", "veg", "arpo", "earl", "verlog", "formulas"),
     "Extend": ("adding_an_environment", "integrations", "architecture", "scale"),
     "What was measured": ("papers", "log"),
 }
