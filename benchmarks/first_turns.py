@@ -16,6 +16,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def play(agent: Any, name: str, examples: int, tasks: Sequence[int], trunk: str)
     for task in tasks:
         env = gym.make(full_id(name), examples=examples)
         walks.append(EpisodeWalk(env, task=task, split="test", seed=task, episode_key=f"{name} {examples} {task}"))
-        if trunk and trunk != walks[-1].origin:
+        if trunk.startswith(f"{name} "):
             agent.fork(trunk, walks[-1].origin)
     worked = worked_turns(core_of(walks[0].env), examples) if examples else ()
     copies = {_plain(message.content) for message in worked if message.role == "assistant"}
@@ -139,19 +140,19 @@ def main() -> None:
         with Journal(options.journal) as journal:
             if not rows and options.journal.stat().st_size == 0:
                 journal.append(settings)
+            trunk = ""
             for name, each in dict.fromkeys(place[:2] for place in left):
-                tasks, trunk = [task for *place, task in left if tuple(place) == (name, each)], ""
-                for start in range(0, len(tasks), options.batch):
-                    batch = play(agent, name, each, tasks[start : start + options.batch], trunk)
-                    trunk = trunk or f"{name} {each} {tasks[0]}"
+                if not trunk.startswith(f"{name} "):
+                    agent.forget()
+                tasks = [task for *place, task in left if tuple(place) == (name, each)]
+                # The first alone: the others find most of their prompts in its, which is cached.
+                for start, end in pairwise((0, *range(1, len(tasks), options.batch), len(tasks))):
+                    batch = play(agent, name, each, tasks[start:end], trunk)
+                    trunk = trunk if start else f"{name} {each} {tasks[0]}"
                     rows += batch
                     for row in batch:
                         journal.append(row)
-                    print(
-                        f"{name} examples={each}: {start + len(batch)} of {len(tasks)} tasks, {shares(batch)}",
-                        file=sys.stderr,
-                    )
-                agent.forget()
+                    print(f"{name} examples={each}: {end} of {len(tasks)} tasks, {shares(batch)}", file=sys.stderr)
     table, replies = report(rows)
     for line in table:
         print("".join(f"{value:>15}" if not isinstance(value, float) else f"{value:>15.1%}" for value in line.values()))

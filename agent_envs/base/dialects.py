@@ -36,6 +36,7 @@ _PLACEHOLDER = re.compile(
     r"your (?:final |search )?(?:query|answer|question|code|program)(?: here)?)\s*</\1>",
     re.IGNORECASE,
 )
+_BEGINS_PLACEHOLDER = re.compile(r">\s*(?:[.…\[({]|[aAoOyY])")
 # Qwen3-Coder's calls. Each part ends at the text's end at the latest, so that no start is looked at twice.
 _XML = re.compile(
     r"(<tool_call>\s*+)?<function=([^<>\s]{1,100})>(.*?)(?:</function>|(?=</tool_call>)|\Z)(?(1)(?:\s*+</tool_call>)?)",
@@ -94,6 +95,9 @@ def outside_thoughts(text: str) -> tuple[str, bool]:
     """Return a text less its thoughts, a blank where no space parts what was around one, and whether the last is open."""
     if "<" not in text and "THINK]" not in text and "◁" not in text:
         return text, False
+    plain = text.lower() if text.isascii() else "|>"  # a look that costs less than the pattern
+    if not ("think" in plain or "|>" in plain or "thought" in plain or "reasoning" in plain):
+        return text, False
     end = text.find("</think>") if text.startswith("<think>") else -1
     if end > 0 and "<" not in text[7:end] and "THINK]" not in text and _THOUGHT.search(text, end + 8) is None:
         return text[end + 8 :], False  # the usual turn
@@ -103,8 +107,7 @@ def outside_thoughts(text: str) -> tuple[str, bool]:
     if len(spans) == 1 and spans[0][0] == 0:
         return text[spans[0][1] :], is_open
     starts, ends = zip(*spans, strict=True)
-    parts = [text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True)]
-    parts = list(filter(None, parts))
+    parts = [part for end, start in zip((0, *ends), (*starts, len(text)), strict=True) if (part := text[end:start])]
     joints = ["" if one[-1].isspace() or other[0].isspace() else " " for one, other in pairwise(parts)]
     return "".join(chain.from_iterable(zip(parts, [*joints, ""], strict=False))), is_open
 
@@ -137,16 +140,17 @@ def action_name(line: str, names: Iterable[str]) -> str | None:
 
 def without_placeholders(text: str, tags: Iterable[str]) -> str:
     """Return a text with a blank for each of these tags that holds a mere placeholder (`<search>...</search>`)."""
+    if _BEGINS_PLACEHOLDER.search(text) is None:  # which costs a third
+        return text
     names = frozenset(tags)
     return _PLACEHOLDER.sub(lambda match: " " if match[1] in names else match[0], text)
 
 
 def before_run_on(text: str, action: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
     """Cut a reply where it begins the prompt's own form again behind an action, a pattern of the text; return an event."""
-    may_run_on = "\n" in text or "<|" in text or "</s>" in text or "<end_of_turn>" in text
-    if not may_run_on or _AGAIN.search(text) is None:
-        return text, ()
-    start = re.search(action(text), text, re.IGNORECASE)
+    in_lines = "\n" in text and (":" in text or "your" in text.lower())  # a look that costs less than the pattern
+    may_run_on = in_lines or "<|" in text or "</s>" in text or "<end_of_turn>" in text
+    start = re.search(action(text), text, re.IGNORECASE) if may_run_on and _AGAIN.search(text) else None
     again = _AGAIN.search(text, start.end()) if start else None
     if again is None:
         return text, ()
@@ -228,11 +232,8 @@ def _without_xml(text: str, tools: Iterable[Mapping[str, Any]]) -> tuple[str, li
 
     def rewritten(match: re.Match[str]) -> str:
         """Return a call as tagged JSON, and note an event; a match that is too long, one too many or no call as it stands."""
-        if (
-            len(match[0]) > MAX_CALL_CHARACTERS
-            or len(events) >= MAX_CALLS
-            or not (match[1] or match[2] in schemas or not schemas)
-        ):
+        too_much = len(match[0]) > MAX_CALL_CHARACTERS or len(events) >= MAX_CALLS
+        if too_much or not (match[1] or match[2] in schemas or not schemas):
             return match[0]
         kinds = schemas.get(match[2], {})
         try:
@@ -293,10 +294,8 @@ def _json_values(body: str) -> tuple[list[Any], set[str]]:
     """Return a text's one JSON value, or one a line, and departures from sound JSON; ValueError if too long or no JSON."""
     if len(body) > MAX_CALL_CHARACTERS:
         raise ValueError("too long")
-    for text, notes in (
-        (body, set[str]()),
-        (_TRAILING_COMMA.sub(lambda match: match[1] or "", body), {"a comma before a closing bracket"}),
-    ):
+    mended = _TRAILING_COMMA.sub(lambda match: match[1] or "", body)
+    for text, notes in ((body, set[str]()), (mended, {"a comma before a closing bracket"})):
         with suppress(ValueError, RecursionError):
             return [_loads(text)], notes
     lines = [line.strip().rstrip(",") for line in body.strip().splitlines() if line.strip()]

@@ -36,10 +36,18 @@ def terms_from(
     values: Callable[[Trajectory], Mapping[str, float]], bounds: Mapping[str, tuple[float, float, str]]
 ) -> tuple[Term, ...]:
     """Return a term for each name of `bounds` (low, high, doc); `values` gives those that apply to a turn, by name."""
+    latest: tuple[Trajectory | None, Mapping[str, float]] = (None, {})  # all terms of a turn come from one reckoning
+
+    def current(run: Trajectory) -> Mapping[str, float]:
+        """Return the terms that apply to a trajectory's newest turn, computed once."""
+        nonlocal latest
+        if (cached := latest)[0] is not run:  # taken once: threads that share the spec may replace it
+            cached = latest = (run, values(run))
+        return cached[1]
 
     def term(name: str, low: float, high: float, doc: str) -> Term:
         """Return the term of a name."""
-        return Term(name, low, high, doc, lambda run: values(run).get(name, 0.0), lambda run: name in values(run))
+        return Term(name, low, high, doc, lambda run: current(run).get(name, 0.0), lambda run: name in current(run))
 
     return tuple(term(name, *row) for name, row in bounds.items())
 

@@ -34,6 +34,7 @@ class TurnForm:
     example_agent = "solver"  # whose turns they are: `heuristic`, where a solver's rest on what a policy cannot know
     example_turn = ""  # a turn of the right form, for who wrote none
     example_is_copied = False  # whether models repeat worked turns: then the prompt says not to
+    example_is_long = False  # whether worked turns may be longer than replies: then the prompt has a short one
     outside_arguments: tuple[str, ...] = ("tasks",)  # that worked turns do without: other tasks, outside services
     thoughts, strict = THOUGHTS[0], False  # how turns are read
     reply_cut = False  # whether a limit cut the reply that is stepped next: who plays says so before each step
@@ -110,9 +111,8 @@ class TurnForm:
         """Return a reply that its limit cut, less an action at its end that might go on."""
         written, (opening, closing) = self.written, self.answer_tags
         if isinstance(written, LabelProtocol):
-            return without_open_action(
-                text, (), line=max(written.places(text), default=-1 - len(written.label)) + len(written.label)
-            )
+            line = max(written.places(text), default=-1 - len(written.label)) + len(written.label)
+            return without_open_action(text, (), line=line)
         tags = (*(written.tools if written else ()), *([opening[1:-1]] if closing else []))
         return without_open_action(text, tags, written.mark if isinstance(written, MarkedAnswerProtocol) else "")
 

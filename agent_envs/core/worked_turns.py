@@ -17,6 +17,7 @@ from agent_envs.core.registry import companion
 FIRST = 10**7
 MOST_TASKS = 12  # played for a number of turns: an episode may end before it, or begin with words alone
 FEW_TASKS = 3  # are enough where no turn comes twice
+MANY_TASKS = 40  # where worked turns are long: the shortest is taken
 MOST_TURNS = 6  # of a game
 # What opens a task, turns on it, each a text and its observation, and whether they do not show the form.
 Example: TypeAlias = tuple[list[Message], list[list[Message]], bool]
@@ -43,8 +44,9 @@ def _play(env: Any, count: int) -> tuple[Message, ...]:
     examples, often = _examples(twin, agent, count)
     messages, texts = list[Message](), list[str]()
     while (left := count - len(texts)) > 0:
-        # Least is best: turns that show the form, and many new ones, the first of them rare.
-        ranks = [(odd, -len({turn[0].content for turn in turns[:left]} - {*texts}), often[turns[0][0].content])
+        # Least is best: turns that show the form, and many new ones, the first of them rare, or all of them short.
+        ranks = [(odd, -len({turn[0].content for turn in turns[:left]} - {*texts}), often[turns[0][0].content],
+                  env.example_is_long and sum(len(message.content) for message in chain(*turns[:left])))
                  for _, turns, odd in examples]  # fmt: skip
         (first, *rest), turns, _ = examples.pop(ranks.index(min(ranks)))
         words = "Another example." if messages else "An example."
@@ -54,14 +56,14 @@ def _play(env: Any, count: int) -> tuple[Message, ...]:
 
 
 def _examples(twin: Any, agent: Any, count: int) -> tuple[list[Example], Counter[str]]:
-    """Play up to 12 tasks, 3 where no turn comes twice; return their first turns, and how often each text came.
+    """Play 3 tasks where no turn comes twice, else 12, and 40 of long turns; return first turns, and how often each text came.
 
     A game's observation is its whole state, so that an example may begin at any of its first turns. Texts are counted where
     there are several turns to choose from: of one rare turn a small model learnt less of the form (docs/log.md).
     """
     examples, often = list[Example](), Counter[str]()
     most = MOST_TURNS if isinstance(twin.written, LabelProtocol) else count
-    for place in range(MOST_TASKS):
+    for place in range(MANY_TASKS if twin.example_is_long else MOST_TASKS):
         task = _task(twin.source, "train", FIRST + place)
         twin.reset(seed=0, options={"task": task, "split": "train", "episode_key": f"example {place}"})
         opening = opened(twin.episode, "", twin.restate(twin.episode))
@@ -69,7 +71,8 @@ def _examples(twin: Any, agent: Any, count: int) -> tuple[list[Example], Counter
         often.update(turn[0].content for turn in turns if most > 1 and not twin.tools)
         examples += [([opening[0], *turns[start - 1][1:]] if start else opening, turns[start:], odd)
                      for start in range(max(len(turns) - count, 0) + 1)]  # fmt: skip
-        if sum(not odd for *_, odd in examples) >= FEW_TASKS and often.total() == len(often):
+        few = often.total() == len(often) and not twin.example_is_long
+        if few and sum(not odd for *_, odd in examples) >= FEW_TASKS:
             break
     return examples, often
 

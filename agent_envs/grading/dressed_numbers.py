@@ -61,6 +61,7 @@ def asks_per_cent(question: str) -> bool:
     return _ASKS_PER_CENT.search(question) is not None
 
 
+@lru_cache(maxsize=8)  # success and reward of a turn read the same texts
 def plain_number(text: str, *, per_cent: bool = False) -> str | None:
     r"""Return the one number of a text without its dress ("$1,234.50": "1234.5"; 18 % only if `per_cent`); None for others.
 

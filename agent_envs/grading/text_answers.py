@@ -55,6 +55,8 @@ def same_answer(prediction: str, golds: Iterable[str]) -> bool:
     `20 USD` is 20; `20 %` and `2.0` are not, which a match without punctuation takes for it. "50 Cent" is no number.
     """
     for gold in golds:
+        if prediction == gold and is_plain(gold):
+            return True
         number = plain_number(gold) if is_plain(gold) else None
         value = plain_number(prediction) if number is not None else None
         by_value = number is not None and (value is not None or "%" in prediction)

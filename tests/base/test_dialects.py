@@ -133,6 +133,7 @@ def test_what_is_strictly_right_is_read_alike_strictly_and_tolerantly():
         ("act <think>cut", "act ", True),
         ("no thought", "no thought", False),
         ("<thought>a</thought>b<reasoning >c</reasoning>d", "b d", False),
+        ("<th\u0131nk>a</think>b<rea\u017foning>c</reasoning>d", "b d", False),
         ("[THINK]a[/THINK]b", "b", False),
         ('<tool_call>{"a": "<think>"}</tool_call>', '<tool_call>{"a": "<think>"}</tool_call>', False),
         ('<tool_call>{"a": "</think>"}</tool_call>b', '<tool_call>{"a": "</think>"}</tool_call>b', False),

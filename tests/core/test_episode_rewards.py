@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import Reward, RewardSpec, Term
+from agent_envs.core.episode import terms_from
 from tests.examples import examples
 from tests.needs import needs
 from tests.toy import ID, REWARD
@@ -63,6 +64,15 @@ def test_a_term_reads_the_trajectory_up_to_the_newest_turn():
     turns = []
     spec((0.0, 1.0, "", lambda seen: turns.append(len(seen.turns)) or 0.0))(trajectory("a", "b", "c"))
     assert turns == [3]
+
+
+def test_terms_of_one_reckoning_reckon_once_a_turn():
+    reckoned, bounds = [], {name: (0.0, 1.0, "") for name in "abc"}
+    terms = terms_from(lambda run: reckoned.append(len(run.turns)) or {"a": len(run.turns) / 4}, bounds)
+    for run in (trajectory("a"), trajectory("a", "b")):
+        assert RewardSpec("r", terms, (0.0, 1.0))(run).terms == (("a", len(run.turns) / 4), ("b", 0.0), ("c", 0.0))
+        assert [term.applies(run) for term in terms] == [True, False, False]
+    assert reckoned == [1, 2]
 
 
 def test_the_declaration_is_public_and_its_digest_follows_it():

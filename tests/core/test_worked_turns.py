@@ -6,6 +6,7 @@ import pytest
 import agent_envs
 from agent_envs.core.worked_turns import FIRST
 from agent_envs.wrappers.memory import Memory
+from tests.needs import needs
 
 IDS = agent_envs.env_ids()
 
@@ -63,6 +64,14 @@ def test_a_copy_of_the_first_is_seldom_right(name, count, most):
 def test_no_words_stand_before_their_tags(name):
     _, messages = opened(f"agent_envs/{name}-v0", examples=2)
     assert all(message["content"][0] in "<#" for message in messages if message["role"] == "assistant")
+
+
+@needs("[sandbox]")
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worked_program_is_no_longer_than_small_replies(count):
+    _, messages = opened("agent_envs/ToolReasoning-v0", examples=count)
+    program, *answers = [message["content"] for message in messages if message["role"] == "assistant"]
+    assert "<python>" in program and program.count("\n") < 7 and all("\\boxed" in answer for answer in answers)
 
 
 @pytest.mark.parametrize("env_id", ["agent_envs/BabyAI-v0", "agent_envs/SearchQA-v0"])

@@ -5,7 +5,6 @@ The environment in `expanded_env.py` routes into it; the one in `text_env.py` pl
 Nothing here knows a tokenizer: `expanded_vocabulary` says which ids a trainer gives to the actions of a tokenizer of its own.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -79,7 +78,7 @@ class ExternalEnvironment:
         """Play a tag's text as actions: (observation, new state, trace); (Refusal, the old state, ()) unless they all fit."""
         if len(text) > MAX_CALL_CHARACTERS:
             return Refusal(f"Error: the call is longer than {MAX_CALL_CHARACTERS} characters"), state, ()
-        names = [word for word in re.split(r"[\s,]+", text.strip()) if word and word != "and"]
+        names = [word for word in text.replace(",", " ").split() if word != "and"]
         state_now, observation, left = Latent(state.world), "", False
         for name in names:
             legal = self.legal(state_now)

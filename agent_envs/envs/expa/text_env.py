@@ -13,6 +13,7 @@ from agent_envs.envs.expa.problem import JSON, MAX_LIMIT, TEXT, Problem
 from agent_envs.tools.native_tags import ANSWER, PROTOCOLS, NativeTags, replied
 
 MAX_RESULT_CHARACTERS = 2000
+_CANONICAL = json.JSONDecoder()  # `json.loads` looks for white space, which canonical text has not
 
 
 @state_type
@@ -96,7 +97,7 @@ class TagEnv(TurnEnv):
     def _call_tool(self, state: TagState, call: Call) -> Outcome:
         """Carry out a tag's call; a refusal, or a tool not in this task, keeps the latent state, and alone is an event."""
         name = call.calls[0].name
-        text = json.loads(call.calls[0].arguments)["text"]
+        text = _CANONICAL.raw_decode(call.calls[0].arguments)[0]["text"]
         environment = self._by_name[name]
         if environment.available(state.latent):
             observation, latent, trace = environment.call(state.latent, text)

@@ -5,7 +5,7 @@ read it there, and read what was found from the typed results of searches and re
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_envs.base.arguments import choice, number
@@ -69,7 +69,7 @@ def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] |
     if name == "art_e":
         if weights:
             raise UsageError(f"LegalSearch: weights={weights!r} have no meaning with reward='art_e'; leave them out")
-        return _spec("art_e", lambda t: _art_e(t, limits), _ART_E_TERMS, (-2.0, 1.5))
+        return RewardSpec("art_e", terms_from(lambda t: _art_e(t, limits), _ART_E_TERMS), (-2.0, 1.5))
     unknown = sorted(set(weights or ()) - set(WEIGHTS))
     if unknown:
         raise UsageError(
@@ -83,7 +83,7 @@ def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] |
         bounds[key] = (0.0, weight * (2 if key == "near_format" else 1), _DOCS[key])
     most = sum(high for _, high, _ in list(bounds.values())[1:])
     bounds["kept_in_band"] = (-most, 0.0, "takes back what would leave the segment's part of its band")
-    return _spec("segmented", lambda t: segmented(t, limits, full), bounds, (-2.0, 2.0))
+    return RewardSpec("segmented", terms_from(lambda t: segmented(t, limits, full), bounds), (-2.0, 2.0))
 
 
 _DOCS = {
@@ -96,26 +96,6 @@ _DOCS = {
     "fewer_searches": "the weight times the share of the searches that were not made",
     "near_format": "0 for what cannot be parsed, 1 for an unknown tool, 2 for wrong or missing arguments or no call",
 }
-
-
-def _spec(
-    name: str,
-    values: Callable[[Trajectory], dict[str, float]],
-    bounds: Mapping[str, tuple[float, float, str]],
-    episode: tuple[float, float],
-) -> RewardSpec:
-    """Return a reward with a term for each bound, read from `values`, computed once for each trajectory."""
-    latest: tuple[Trajectory | None, dict[str, float]] = (None, {})  # all terms of a turn come from one reckoning
-
-    def current(trajectory: Trajectory) -> dict[str, float]:
-        """Return the terms of a trajectory's newest turn, computed once."""
-        nonlocal latest
-        cached = latest  # taken once: threads that share the spec may replace it
-        if cached[0] is not trajectory:
-            cached = latest = (trajectory, values(trajectory))
-        return cached[1]
-
-    return RewardSpec(name, terms_from(current, bounds), episode)
 
 
 def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[str, float]) -> dict[str, float]:

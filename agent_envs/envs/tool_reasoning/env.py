@@ -129,6 +129,7 @@ class ToolReasoning(TurnEnv):
     """
 
     answer_tags = ("<answer>", "</answer>")
+    example_is_long = True
     outside_arguments = ("tasks", "path", "corpus", "needs", "levels", "retriever", "browse", "reader")
     source: ReasoningSource
 
