@@ -88,11 +88,12 @@ def run_training(program: str, options: Sequence[str], seed: int, folder: Path) 
     return summary
 
 
-def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) -> None:
-    """Run a trainer to its end; `end_trainers_with_us` knows it meanwhile.
+def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str], timeout: float | None = None) -> None:
+    """Run a trainer to its end, in seconds at most if a timeout is given; `end_trainers_with_us` knows it meanwhile.
 
     Raises:
         subprocess.CalledProcessError: it failed.
+        subprocess.TimeoutExpired: it took too long, and was ended.
     """
     start = object()
     _STARTING.add(start)
@@ -106,9 +107,10 @@ def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) ->
         if _STOPPED_BY and not _STARTING:  # while it started, or failed to: the signal waited for us
             os.kill(os.getpid(), _STOPPED_BY[0])
     try:
-        code = trainer.wait()
+        code = trainer.wait(timeout)
     finally:
         _signal(trainer, signal.SIGKILL)
+        trainer.wait()
         _RUNNING.discard(trainer)
     if code:
         raise subprocess.CalledProcessError(code, list(command))
