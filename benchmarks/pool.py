@@ -3,12 +3,14 @@
     python -m benchmarks.pool [--out FILE]
 
 Each row runs in a process of its own. The peer of a turn is `restore` and `step` alone, on the same moments in the same run,
-in alternation; that of a save is the whole snapshot's bytes.
+in alternation; that of a save is the whole snapshot's bytes. The row `SearchQA own` asks other words in each episode and turn,
+taken from its question; in the others all episodes act alike, so that those of one task are shown the same.
 """
 
 import argparse
 import gc
 import json
+import random
 import subprocess
 import sys
 import time
@@ -17,10 +19,15 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs import EpisodePool, restore
+from agent_envs import EpisodePool, Snapshot, restore
 from benchmarks.open_episodes import resident_mb
 
-ROWS = {"SearchQA": 100_000, "Tau2Retail": 10_000, "BabyAI": 10_000}  # id: episodes open at once
+ROWS = {
+    "SearchQA": 100_000,
+    "SearchQA own": 100_000,
+    "Tau2Retail": 10_000,
+    "BabyAI": 10_000,
+}  # id: episodes open at once
 ACTIONS = {
     "SearchQA": "<search>who built the old bridge</search>",
     "Tau2Retail": "Could you tell me your order number, please?",
@@ -29,8 +36,18 @@ ACTIONS = {
 TURNS, BATCH, SAVED = 3, 256, (5, 10, 25, 50)
 
 
-def measure(name: str, episodes: int) -> dict[str, Any]:
-    """Return the figures of one id: all episodes are begun and take three turns; then one is played on and saved."""
+def action_of(moment: Snapshot, name: str, own: bool) -> str:
+    """Return the next action of an episode: the id's one, or a search for three words of its question by chance."""
+    episode = moment.episode
+    if not own or episode is None:
+        return ACTIONS[name]
+    order = random.Random(f"{episode.key} {len(episode.turns)}")
+    return f"<search>{' '.join(order.sample(episode.task.question.split(), 3))}</search>"
+
+
+def measure(row: str, episodes: int) -> dict[str, Any]:
+    """Return the figures of one row: all episodes are begun and take three turns."""
+    name, _, own = row.partition(" ")
     pool = EpisodePool(name)
     keys: list[str] = []
     gc.collect()
@@ -41,24 +58,28 @@ def measure(name: str, episodes: int) -> dict[str, Any]:
             for number in range(start, min(start + BATCH, episodes))
         ]
         keys += [turn.key for turn in pool.begin_many(rows)]
-    env, action = gym.make(f"agent_envs/{name}-v0", disable_env_checker=True), ACTIONS[name]
+    gc.collect()
+    at_start = resident_mb()
+    env = gym.make(f"agent_envs/{name}-v0", disable_env_checker=True)
     times, turns = {"pool": 0.0, "alone": 0.0}, 0
     for _ in range(TURNS):
         for start in range(0, episodes, BATCH):
             moments = {key: pool.moment(key) for key in keys[start : start + BATCH]}
             moments = {key: moment for key, moment in moments.items() if not moment.episode.over}
+            actions = {key: action_of(moment, name, bool(own)) for key, moment in moments.items()}
             begin = time.process_time()
-            for moment in moments.values():
+            for key, moment in moments.items():
                 restore(env, moment)
-                env.step(action)
+                env.step(actions[key])
             middle = time.process_time()
-            pool.act_many([(key, action) for key in moments])
+            pool.act_many(list(actions.items()))
             times["alone"] += middle - begin
             times["pool"] += time.process_time() - middle
             turns += len(moments)
     gc.collect()
     return {
-        "id": name, "episodes": len(pool), "turns": turns, "gb": round((resident_mb() - before) / 1024, 3),
+        "row": row, "episodes": len(pool), "turns": turns, "gb_begun": round((at_start - before) / 1024, 3),
+        "gb": round((resident_mb() - before) / 1024, 3),
         "ms_a_turn": round(1000 * times["pool"] / turns, 3), "ms_restore_and_step": round(1000 * times["alone"] / turns, 3),
         "ratio": round(times["pool"] / times["alone"], 3),
     }  # fmt: skip
@@ -94,7 +115,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.only:
         row = measure(args.only, args.episodes or ROWS[args.only])
-        print(json.dumps({**row, "saves": measure_saves(args.only)}), flush=True)
+        print(json.dumps({**row, "saves": measure_saves(args.only.split()[0])}), flush=True)
         return
     command = [sys.executable, "-m", "benchmarks.pool", *(["--episodes", str(args.episodes)] if args.episodes else [])]
     rows = []

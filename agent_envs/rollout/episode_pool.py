@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -19,12 +20,15 @@ from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.arguments import display_value, number, whole_number
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.core.env import core_of, turn_wrappers
+from agent_envs.core.env import RESET_OPTIONS, Episode, core_of, turn_wrappers
 from agent_envs.core.registry import full_id
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
 from agent_envs.services.run_services import Services
 
-OPTIONS = ("task", "split", "episode_key")  # of a reset
+SHARED_PARTS, SHARED_CHARACTERS = (
+    2**14,
+    2**13,
+)  # actions, calls and messages kept for later turns, of such a length at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,9 @@ class EpisodePool:
         self._services, self._idle_seconds = services or Services(), idle_seconds
         self._threads = whole_number("EpisodePool", "threads", threads)
         self._lock, self._numbers = threading.Lock(), count(1)
-        self._moments: OrderedDict[str, Snapshot] = OrderedDict()  # those that were named last stand at the end
-        self._last_calls: dict[str, float] = {}
+        self._moments: dict[str, Snapshot] = {}
+        self._last_calls: OrderedDict[str, float] = OrderedDict()  # with an idle limit; the newest stand at the end
+        self._same = lru_cache(SHARED_PARTS)(lambda part: part)
         self._under_way: set[str] = set()
         self._over: set[str] = set()
         self._counts = {"turns": 0, "faults": 0, "idle": 0, "waiting": 0}
@@ -233,16 +238,17 @@ class EpisodePool:
 
     def _drop_idle(self) -> None:
         """Drop the episodes that no call has named for too long, from the longest on."""
-        while self._idle_seconds is not None and self._moments:
-            key = next(iter(self._moments))
-            if key in self._under_way or time.monotonic() - self._last_calls[key] < self._idle_seconds:
+        while self._idle_seconds is not None and self._last_calls:
+            key, last = next(iter(self._last_calls.items()))
+            if key in self._under_way or time.monotonic() - last < self._idle_seconds:
                 return
             self._forget(key)
             self._counts["idle"] += 1
 
     def _forget(self, key: str) -> None:
         """Forget an episode; the caller has the lock."""
-        del self._moments[key], self._last_calls[key]
+        del self._moments[key]
+        self._last_calls.pop(key, None)
         self._over.discard(key)
 
     @contextmanager
@@ -280,32 +286,48 @@ class EpisodePool:
         with self._lock:
             if turn is not None:
                 self._counts["faults"] += bool(turn.fault)
+                self._counts["turns"] += moment is not None and bool(turn.info and turn.info["turn"])  # a reset is none
             if moment is not None:
                 self._moments[key] = moment
-                if turn is not None and moment.episode is not None:
-                    self._counts["turns"] += bool(moment.episode.turns)  # a reset is none
             if over or (turn is not None and (turn.terminated or turn.truncated)):
                 self._over.add(key)
-            if key in self._moments:
+            if self._idle_seconds is not None and key in self._moments:
                 self._last_calls[key] = time.monotonic()
-                self._moments.move_to_end(key)
+                self._last_calls.move_to_end(key)
 
     def _begin(self, key: str, row: Mapping[str, Any]) -> Answer:
         """Reset an environment to a row."""
-        options = {name: row[name] for name in OPTIONS if row.get(name) is not None}
+        options = {name: row[name] for name in RESET_OPTIONS if row.get(name) is not None}
         with self._environment() as env:
-            try:
-                text, info = env.reset(seed=row.get("seed"), options=options)
-            except EnvFault as fault:
-                return PoolTurn(key, fault=fault.cause or "a fault without a cause"), None
-            return PoolTurn(key, text, info=info), snapshot(env)
+            return self._answer(key, env, lambda: env.reset(seed=row.get("seed"), options=options))
 
     def _act(self, key: str, action: str | int) -> Answer:
         """Take a turn from the moment of a key."""
         with self._environment() as env:
             restore(env, self._moments[key])
-            try:
-                text, reward, terminated, truncated, info = env.step(action)
-            except EnvFault as fault:
-                return PoolTurn(key, fault=fault.cause or "a fault without a cause"), None
-            return PoolTurn(key, text, float(reward), terminated, truncated, info), snapshot(env)
+            return self._answer(key, env, lambda: env.step(action))
+
+    def _answer(self, key: str, env: gym.Env[Any, Any], call: Callable[[], Any]) -> Answer:
+        """Return the answer of a reset or step of an environment, and its new moment."""
+        try:
+            text, *ends, info = call()
+        except EnvFault as fault:
+            return PoolTurn(key, fault=fault.cause or "a fault without a cause"), None
+        moment = snapshot(env)
+        if moment.episode is not None:
+            self._share(moment.episode)
+        return PoolTurn(key, text, *ends, info=info), moment
+
+    def _share(self, episode: Episode) -> None:
+        """Let the newest part of an episode hold texts, calls and results that any turn had, in place of its equal ones."""
+        owner: Any = episode
+        names, texts = ["prompt"], [message.content for message in episode.prompt]
+        if episode.turns:
+            owner, names = episode.turns[-1], ["action", "parsed", "observation", "results"]
+            texts = [str(owner.action), *(part.content for part in (*owner.observation, *owner.results))]
+            if len(episode.turns) > 1 and episode.turns[-2].origin == owner.origin:
+                object.__setattr__(owner, "origin", episode.turns[-2].origin)
+        if sum(map(len, texts)) <= SHARED_CHARACTERS:
+            for name in names:
+                if not isinstance(part := getattr(owner, name), int):
+                    object.__setattr__(owner, name, self._same(part))

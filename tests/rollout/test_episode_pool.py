@@ -243,6 +243,21 @@ def test_what_nobody_names_is_dropped(monkeypatch):
     assert len(pool) == 0
 
 
+def test_what_equal_turns_show_is_held_once():
+    pool = EpisodePool(ID)
+    pool.begin_many([{"key": key, "task": 0, "seed": seed, "split": "dev"} for seed, key in enumerate("ab")])
+    for _ in range(2):
+        pool.act_many([(key, "".join(GUESSES[0])) for key in "ab"])
+    a, b = (pool.moment(key).episode for key in "ab")
+    assert a.prompt is b.prompt and a.key != b.key and a.turns[0].origin is a.turns[1].origin != b.turns[0].origin
+    for one, other in zip(a.turns, b.turns, strict=True):
+        for name in ("action", "parsed", "observation", "results"):
+            assert getattr(one, name) is getattr(other, name)
+    pool.act_many([(key, "x" * 9_000) for key in "ab"])
+    a, b = (pool.moment(key).episode.turns[-1] for key in "ab")
+    assert a.action == b.action and a.action is not b.action, "long texts are not kept for others"
+
+
 def test_the_record_of_an_episode_is_there_until_it_is_dropped():
     pool = EpisodePool(ID)
     pool.begin_many([{"key": "a", "task": 0, "seed": 0, "split": "dev"}])
