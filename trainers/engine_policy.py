@@ -340,7 +340,8 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
     if sampling.engine == "hf":
         from trainers.engines.hf import HFEngine
 
-        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends, cache_gb=sampling.cache_gb)
+        options = {"batch": sampling.batch, "cache_gb": sampling.cache_gb, "graphs": sampling.graphs}
+        return HFEngine(model, chat.tokenizer, eos_ids=ends, **options)
     if head_of(model) is not None:
         raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
     if accelerator.num_processes > 1:
@@ -382,6 +383,8 @@ def build_policies(
     }
     modes = (("training", training), ("evaluation", evaluation))
     if (expanded := expanded_parts(env)) is not None:
+        if options.graphs:
+            raise UsageError("sampling.graphs: expanded actions are played without CUDA graphs; leave it out")
         players = [expanded.ExpandedPlayer(model, chat, sampling, name=name, **limits) for name, sampling in modes]
         return players[0], players[1]
     limits |= {"max_episode_tokens": options.max_episode_tokens, "batch": options.episodes or options.batch}

@@ -11,7 +11,7 @@ mode: the whole vocabulary is open as well. Without it no token is, and the lang
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from accelerate.utils import extract_model_from_parallel
@@ -19,26 +19,11 @@ from torch.nn import functional
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
-from trainers.training.forward import HEAD_FILE, ExtraHead, bare_model, check_head
+from trainers.training.forward import HEAD_FILE, ExtraHead, TokenScores, bare_model, check_head
 
 Start = Literal["first", "mean"]
 _NAME, _KEYS = "expanded_head", ("expanded_head.weight", "expanded_head.bias")
 _TENSORS = "expanded_head.safetensors"
-
-
-class Scores(NamedTuple):
-    """The scores of targets under the masked softmax; each tensor (positions,), at least float32.
-
-    Attributes:
-        logprobs: of the targets.
-        entropies: of the distributions, in nats; 0 where they were not asked for.
-        vocabulary_logprobs: of targets in the vocabulary, in language mode, under the softmax over the vocabulary alone: what
-            a KL to the base model is made of (D.3). 0 elsewhere.
-    """
-
-    logprobs: torch.Tensor
-    entropies: torch.Tensor
-    vocabulary_logprobs: torch.Tensor
 
 
 class ExpandedHead(ExtraHead):
@@ -112,7 +97,7 @@ class ExpandedHead(ExtraHead):
         temperature: float = 1.0,
         with_entropy: bool = True,
         entropy_grad: bool = False,
-    ) -> Scores:
+    ) -> TokenScores:
         """Return a choice's logprobs, hugely negative if illegal, entropies, 0 if not asked for, and vocabulary logprobs.
 
         Language logits are computed in language mode alone, and no mask is as wide as they are.
@@ -136,7 +121,7 @@ class ExpandedHead(ExtraHead):
             with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
                 entropies = _entropies(actions, sums)
                 entropies = entropies.index_add(0, places, _entropies(words, sums[places]))
-        return Scores(logits - sums, entropies, vocabulary)
+        return TokenScores(logits - sums, entropies, vocabulary)
 
     def save(self, folder: Path) -> None:
         """Write the head into a folder, beside the files of the model itself, which loads as before."""

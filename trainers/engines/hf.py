@@ -5,6 +5,7 @@ weights that made them: call `forget()` after every change of weights. Without i
 keys and values of old weights under new ones, and its logprobs are those of neither model.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,14 +13,79 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
-from trainers.contracts import Generated, Prefix, Sampling
+from trainers.contracts import Generated, Prefix, Sampling, common_beginning
 from trainers.engines.decode import StopTexts, check_sampling, end_ids, room_behind
-from trainers.engines.kv_cache import SessionStore, check_cacheable, evaluating
-from trainers.engines.prefill import DecodeRow, prefill
-from trainers.engines.slots import ROOM, Decoding, Seats
+from trainers.engines.kv_cache import CachedTokens, check_cacheable, evaluating
+from trainers.engines.prefill import DecodeRow, PrefilledBatch, prefill
+from trainers.engines.slots import ROOM, Decoding, Passes
 
 _LOOK_EVERY = 8  # on a GPU each look waits for it
 LIMIT = "the model's max_position_embeddings"
+
+
+class SessionStore:
+    """Cached conversations by name; the least recently used go first once they take more than `limit` bytes.
+
+    A fork reads what its trunk has kept, then and later: where the trunk has read on in the same context, so has the fork.
+    """
+
+    def __init__(self, limit: float) -> None:
+        """Set up an empty store that holds at most `limit` bytes."""
+        self.limit = limit
+        self.bytes = 0
+        self._caches: OrderedDict[str, CachedTokens] = OrderedDict()
+        self._trunks: dict[str, str] = {}  # of forks
+        self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
+
+    def longest(self, name: str, ids: tuple[int, ...]) -> tuple[CachedTokens | None, int]:
+        """Return the cache that shares most first tokens with `ids`, of a name or its trunk, and how many; None, 0 if none."""
+        best, length = None, 0
+        for each in (name, self._trunks.get(name, name)):
+            cache = self._caches.get(each)
+            if cache is not None and (alike := common_beginning(cache.ids, ids)) > length:
+                best, length = cache, alike
+                self._caches.move_to_end(each)
+        return best, length
+
+    def fork(self, name: str, new: str) -> None:
+        """Share a session's cache with a new name; it is kept only once while the trunk goes on in that context."""
+        trunk = name if name in self._caches else self._trunks.get(name, name)
+        self._trunks[new] = trunk
+        self._waiting.setdefault(trunk, []).append(new)
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens that are cached."""
+        return sum(len(cache.ids) for cache in self._caches.values())
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a conversation is cached."""
+        return name in self._caches
+
+    def put(self, name: str, cache: CachedTokens) -> None:
+        """Replace the cache of a name; forks keep a context that is left, and the oldest caches go beyond the limit."""
+        old = self._caches.get(name)
+        if old is not None and common_beginning(old.ids, cache.ids) < len(old.ids):
+            for fork in self._waiting.pop(name, ()):
+                if fork not in self._caches:
+                    self.put(fork, old)
+        self.drop(name)
+        self._caches[name] = cache
+        self.bytes += cache.states.nbytes
+        while self.bytes > self.limit:
+            self.drop(next(iter(self._caches)))
+
+    def drop(self, name: str) -> None:
+        """Remove the cache of a name."""
+        cache = self._caches.pop(name, None)
+        self.bytes -= cache.states.nbytes if cache else 0
+
+    def clear(self) -> None:
+        """Remove all caches, and what is known of forks."""
+        self._caches.clear()
+        self._trunks.clear()
+        self._waiting.clear()
+        self.bytes = 0
 
 
 class HFEngine:
@@ -38,14 +104,9 @@ class HFEngine:
     exact_entropies = True
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: PreTrainedTokenizerBase | None,
-        *,
-        batch: int = 64,
-        cache_gb: float = 6.0,
-        eos_ids: Iterable[int] | None = None,
-    ) -> None:
+        self, model: Any, tokenizer: PreTrainedTokenizerBase | None, *, batch: int = 64, cache_gb: float = 6.0,
+        eos_ids: Iterable[int] | None = None, graphs: bool = False,
+    ) -> None:  # fmt: skip
         """Look at a model, and refuse one whose cache could not be kept exactly.
 
         Args:
@@ -54,6 +115,7 @@ class HFEngine:
             batch: rows a pass: slots; further prefixes wait for the rows that end.
             cache_gb: of keys and values kept over all sessions, in 10**9 bytes; the least recently used go first.
             eos_ids: default: those of the model's generation configuration and of the tokenizer.
+            graphs: capture the passes of decoding as CUDA graphs, in slots that are kept between calls.
         """
         if batch < 1:
             raise UsageError(f"batch={batch}: give at least 1")
@@ -64,7 +126,12 @@ class HFEngine:
         self.batch = batch
         self.eos_ids = end_ids(eos_ids, model, tokenizer)
         self.cache_misses = self.prefilled_tokens = self.slot_passes = self.sampled_tokens = 0
-        self._look_every = 1 if model.device.type == "cpu" else _LOOK_EVERY
+        self._passes = Passes(model, sized=model.device.type != "cpu")
+        if graphs:
+            from trainers.engines.graphs import CapturedPasses
+
+            self._passes = CapturedPasses(model, batch)
+        self._look_every = _LOOK_EVERY if self._passes.sized else 1
         self._model = model
         self._layers: int = config.num_hidden_layers
         self._longest: int | None = getattr(config, "max_position_embeddings", None)
@@ -92,19 +159,18 @@ class HFEngine:
         if len(open_rows) > self.batch:
             # Equal prefixes come together, and rows of like length, the longest first: the others fit where one has ended.
             open_rows.sort(key=lambda row: (-len(row.prefix.ids), row.prefix.ids))
-        with torch.inference_mode(), evaluating(self._model):
-            waiting = self._batches(open_rows)
-            for seats in waiting:
+        if open_rows:
+            with torch.inference_mode(), evaluating(self._model):
                 decoding = Decoding(
-                    model=self._model, seats=seats, waiting=waiting, sampling=sampling, look_every=self._look_every,
-                    is_end=self._is_end, keep=self._sessions.put,
+                    passes=self._passes, batches=self._batches(open_rows), rows=open_rows, sampling=sampling,
+                    look_every=self._look_every, is_end=self._is_end, keep=self._sessions.put,
                 )  # fmt: skip
                 decoding.run()
-                self.slot_passes += decoding.slot_passes
+            self.slot_passes += decoding.slot_passes
         self.sampled_tokens += sum(len(row.ids) for row in rows)
         return [Generated(tuple(row.ids), tuple(row.logprobs), tuple(row.entropies), row.finish) for row in rows]
 
-    def _batches(self, rows: Sequence[DecodeRow]) -> Iterator[Seats]:
+    def _batches(self, rows: Sequence[DecodeRow]) -> Iterator[PrefilledBatch]:
         """Prefill the rows from their sessions' caches, as many at a time as there are slots, when they are asked for."""
         for start in range(0, len(rows), self.batch):
             batch = rows[start : start + self.batch]
@@ -116,8 +182,7 @@ class HFEngine:
             self.prefilled_tokens += filled.computed
             for row in batch:
                 row.cache, row.watched = None, self.eos_ids | self._stops.last_tokens(row.prefix.stop)
-            bound = any(row.prefix.allowed_ids is not None for row in rows)
-            yield Seats(batch, filled, max(row.limit for row in rows), bound)
+            yield filled
 
     def _is_end(self, row: DecodeRow) -> bool:
         """Set the row's finish where its newest token ends it (`eos`, `stop`), and return whether the row has ended."""

@@ -1,24 +1,23 @@
-"""Keys and values of a batch are written in place into one preallocated tensor, and sessions keep theirs between calls.
+"""Keys and values of a batch are written in place into one preallocated tensor.
 
-All rows write to the same columns at a time, whatever their lengths: a row has holes where others are longer, and the
-attention mask hides them. So a step's write is one slice, and what the model reads is a view. A model in training is put into
-evaluation mode for a while, and its last MLP is computed only where it is read.
+A row's token at position p is written to column p, so that the attention mask follows from positions alone, and what the
+model reads is a view. A model in training is put into evaluation mode for a while, and its last MLP is computed only where it
+is read.
 """
 
 import inspect
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
+from torch.nn import functional
 from transformers import PretrainedConfig
 from transformers.cache_utils import Cache, DynamicCache
 
 from agent_envs.base.errors import UsageError
-from trainers.contracts import common_beginning
 
 _ATTENTION = ("sdpa", "eager")
 # With these the keys of early tokens change as the sequence grows: kept ones would be of another angle.
@@ -61,53 +60,87 @@ def compute_type(device: torch.device, dtype: torch.dtype) -> torch.dtype:
 
 
 class SlotCache(Cache):
-    """The keys and values of every layer, as one tensor.
+    """The keys and values of every layer, as one tensor: what a row has at its position p lies in column p of its slot.
 
     Attributes:
-        states: keys (even) and values (odd) of each layer, (2 * layers, rows, heads, columns, dim); None before the
-            first write.
+        depth: layers of the model.
+        states: keys (even) and values (odd) of each layer, (2 * layers, slots, heads, columns, dim); None before the first
+            write. They are numbers everywhere: a NaN that is masked would survive its weight of 0.
     """
 
-    def __init__(self, layers: int, columns: int, states: torch.Tensor | None = None) -> None:
-        """Set the number of columns, allocated at the first write, or take over states that are there."""
+    def __init__(self, layers: int, slots: int, columns: int) -> None:
+        """Set the size, allocated at the first write: rows, and tokens of each."""
         super().__init__(layers=[])
-        self.states = states
-        self._depth = layers
-        self._columns = columns
-        self._start = self._stop = 0
-        self._write_views: tuple[torch.Tensor, ...] = ()
-        self._read_views: tuple[torch.Tensor, ...] = ()
+        self.states: torch.Tensor | None = None
+        self.depth = layers
+        self._slots, self._width = slots, columns
+        self._rows, self._columns, self._stop = slice(0), torch.empty(0), 0
+        self._index: torch.Tensor | None = None
 
-    def aim(self, start: int, stop: int) -> None:
-        """Set the columns that the next forward pass writes; it then attends to all columns before `stop`."""
-        self._start, self._stop = start, stop
-        if self.states is not None:
-            self._write_views = self.states[:, :, :, start:stop].unbind(0)
-            self._read_views = self.states[:, :, :, :stop].unbind(0)
+    @property
+    def columns(self) -> int:
+        """The tokens that a row has room for."""
+        return self._width
+
+    def aim(self, rows: slice, columns: torch.Tensor, stop: int) -> None:
+        """Set what the next pass writes, its slots and a column for each token (rows, tokens); it reads those before `stop`."""
+        self._rows, self._columns, self._stop, self._index = rows, columns, stop, None
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write a layer's new keys and values, and return views of all of them."""
-        if self.states is None:
-            self._allocate(key_states, value_states)
-        at = 2 * layer_idx
-        self._write_views[at].copy_(key_states)
-        self._write_views[at + 1].copy_(value_states)
-        return self._read_views[at], self._read_views[at + 1]
+        """Write a layer's new keys and values, and return views of all that its rows read; UsageError for unlike shapes."""
+        if key_states.shape != value_states.shape:
+            shapes = f"keys {tuple(key_states.shape)} and values {tuple(value_states.shape)}"
+            raise UsageError(f"{shapes} differ: use VLLMEngine")
+        states = self._at_hand(key_states, compute_type(key_states.device, key_states.dtype))
+        if self._index is None:
+            self._index = self._places(states)
+        views = []
+        for at, new in ((2 * layer_idx, key_states), (2 * layer_idx + 1, value_states)):
+            flat = states[at].view(-1, states.shape[4])
+            flat.index_copy_(0, self._index, new.reshape(-1, states.shape[4]).to(states.dtype))
+            views.append(states[at, self._rows, :, : self._stop])
+        return views[0], views[1]
 
-    def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Allocate one tensor for keys and values of all layers, shaped like the first; UsageError if the two shapes differ."""
-        rows, heads, _, dim = keys.shape
-        if keys.shape != values.shape:
-            raise UsageError(f"keys {tuple(keys.shape)} and values {tuple(values.shape)} differ: use VLLMEngine")
-        dtype = compute_type(keys.device, keys.dtype)
-        self.states = keys.new_empty(2 * self._depth, rows, heads, self._columns, dim, dtype=dtype)
-        self.aim(self._start, self._stop)
+    def _places(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the places of the new tokens among all slots * heads * columns, (rows * heads * tokens,)."""
+        _, slots, heads, columns, _ = states.shape
+        first = torch.arange(0, slots * heads * columns, columns, device=states.device).view(slots, heads, 1)
+        return (first[self._rows] + self._columns.unsqueeze(1)).flatten()
+
+    def _at_hand(self, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Return the tensor, allocated for heads and width of (rows, heads, tokens, dim) where there is none yet."""
+        if self.states is None:
+            heads, dim = like.shape[1], like.shape[3]
+            self.states = like.new_zeros(2 * self.depth, self._slots, heads, self._width, dim, dtype=dtype)
+        return self.states
+
+    def load(self, slot: int, states: torch.Tensor) -> None:
+        """Copy the keys and values of a row's first tokens, (2 * layers, heads, tokens, dim), into a slot."""
+        self._at_hand(states, states.dtype)[:, slot, :, : states.shape[2]] = states
+
+    def copy_of(self, slot: int, tokens: int) -> torch.Tensor:
+        """Return a copy of what a slot has of its first tokens, (2 * layers, heads, tokens, dim)."""
+        assert self.states is not None
+        return self.states[:, slot, :, :tokens].clone(memory_format=torch.contiguous_format)
+
+    def take(self, other: "SlotCache", places: Sequence[int], slots: Sequence[int], tokens: int) -> None:
+        """Copy the first tokens of rows, at these places of a cache, of this one too, into slots."""
+        assert other.states is not None
+        states = self._at_hand(other.states[0], other.states.dtype)
+        sources, targets = (torch.tensor(numbers, device=states.device) for numbers in (places, slots))
+        states[:, targets, :, :tokens] = other.states[:, sources, :, :tokens]
+
+    def resize(self, slots: int, columns: int) -> None:
+        """Leave out slots behind the first so many, and give each room for so many tokens."""
+        assert self.states is not None
+        old, self._slots, self._width = self.states[:, :slots], slots, columns
+        self.states = functional.pad(old, (0, 0, 0, columns - old.shape[3]))
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return the number of columns before the ones that are written now."""
-        return self._start
+        return self._stop - self._columns.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
         """Return the number of columns that the model sees, and the first of them."""
@@ -125,71 +158,6 @@ class CachedTokens:
 
     ids: tuple[int, ...]
     states: torch.Tensor
-
-
-class SessionStore:
-    """Cached conversations by name; the least recently used go first once they take more than `limit` bytes.
-
-    A fork reads what its trunk has kept, then and later: where the trunk has read on in the same context, so has the fork.
-    """
-
-    def __init__(self, limit: float) -> None:
-        """Set up an empty store that holds at most `limit` bytes."""
-        self.limit = limit
-        self.bytes = 0
-        self._caches: OrderedDict[str, CachedTokens] = OrderedDict()
-        self._trunks: dict[str, str] = {}  # of forks
-        self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
-
-    def longest(self, name: str, ids: tuple[int, ...]) -> tuple[CachedTokens | None, int]:
-        """Return the cache that shares most first tokens with `ids`, of a name or its trunk, and how many; None, 0 if none."""
-        best, length = None, 0
-        for each in (name, self._trunks.get(name, name)):
-            cache = self._caches.get(each)
-            if cache is not None and (alike := common_beginning(cache.ids, ids)) > length:
-                best, length = cache, alike
-                self._caches.move_to_end(each)
-        return best, length
-
-    def fork(self, name: str, new: str) -> None:
-        """Share a session's cache with a new name; it is kept only once while the trunk goes on in that context."""
-        trunk = name if name in self._caches else self._trunks.get(name, name)
-        self._trunks[new] = trunk
-        self._waiting.setdefault(trunk, []).append(new)
-
-    @property
-    def tokens(self) -> int:
-        """The number of tokens that are cached."""
-        return sum(len(cache.ids) for cache in self._caches.values())
-
-    def __contains__(self, name: str) -> bool:
-        """Return whether a conversation is cached."""
-        return name in self._caches
-
-    def put(self, name: str, cache: CachedTokens) -> None:
-        """Replace the cache of a name; forks keep a context that is left, and the oldest caches go beyond the limit."""
-        old = self._caches.get(name)
-        if old is not None and common_beginning(old.ids, cache.ids) < len(old.ids):
-            for fork in self._waiting.pop(name, ()):
-                if fork not in self._caches:
-                    self.put(fork, old)
-        self.drop(name)
-        self._caches[name] = cache
-        self.bytes += cache.states.nbytes
-        while self.bytes > self.limit:
-            self.drop(next(iter(self._caches)))
-
-    def drop(self, name: str) -> None:
-        """Remove the cache of a name."""
-        cache = self._caches.pop(name, None)
-        self.bytes -= cache.states.nbytes if cache else 0
-
-    def clear(self) -> None:
-        """Remove all caches, and what is known of forks."""
-        self._caches.clear()
-        self._trunks.clear()
-        self._waiting.clear()
-        self.bytes = 0
 
 
 @contextmanager

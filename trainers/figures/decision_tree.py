@@ -83,15 +83,9 @@ class TreeCosts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as plain numbers."""
-        return {
-            "permutations": self.permutations,
-            "sorted": self.sorted,
-            "accuracy": self.accuracy,
-            "comparisons": float(self.mean_comparisons),
-            "max_comparisons": self.max_comparisons,
-            "swaps": float(self.mean_swaps),
-            "max_swaps": self.max_swaps,
-        }
+        counts = {"permutations": self.permutations, "sorted": self.sorted, "accuracy": self.accuracy}
+        comparisons = {"comparisons": float(self.mean_comparisons), "max_comparisons": self.max_comparisons}
+        return counts | comparisons | {"swaps": float(self.mean_swaps), "max_swaps": self.max_swaps}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,8 @@ from agent_envs.base.errors import MissingExtra, UsageError
 Rows = Sequence[dict[str, float]]
 
 PANELS = (
-    "eval/success",
-    "reward",
-    "loss",
-    "kl",
-    "entropy",
-    "explained_variance",
-    "frac_reward_zero_std",
-    "completions/mean_length",
-    "turns",
-    "valid_actions",
-    "tools/search",
-    "clip_ratio/region_mean",
-    "grad_norm",
+    *("eval/success", "reward", "loss", "kl", "entropy", "explained_variance", "frac_reward_zero_std"),
+    *("completions/mean_length", "turns", "valid_actions", "tools/search", "clip_ratio/region_mean", "grad_norm"),
 )
 _COLUMNS = 3
 _BLUE, _ORANGE = "#1f5fa8", "#c8500a"

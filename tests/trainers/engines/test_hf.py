@@ -180,12 +180,10 @@ def test_a_row_draws_the_same_tokens_in_any_batch(drawn_alone, batch):
     assert len({result.ids for result in alone}) == 17
 
 
-@pytest.mark.parametrize("look_every", [1, 8])
-def test_slots_are_filled_again_and_no_token_changes(look_every):
+def test_slots_are_filled_again_and_no_token_changes():
     """200 prompts in 24 slots, forks of some a turn later: each draws what it draws in a batch that holds them all."""
     model, generator = qwen2(), random.Random("slots")
     engine, whole = (HFEngine(model, None, eos_ids=range(200, 204), batch=size) for size in (24, 256))
-    engine._look_every = look_every
     rows = ragged(generator, 200, longest=70)
     for turn in range(2):
         results = engine.generate(rows, PLAIN)

@@ -218,12 +218,14 @@ class LockStep:
         self._read = partial(_last_states, bare.get_decoder())
         rooms = [walker.limit - len(walker.ids) for walker in walkers]
         chances = uniforms([walker.seed for walker in walkers], rooms).tolist()
-        self._rows = [_Slot(walker, own, len(walker.ids)) for walker, own in zip(walkers, chances, strict=True)]
+        slots = [_Slot(walker, own, len(walker.ids)) for walker, own in zip(walkers, chances, strict=True)]
         rows = [DecodeRow(Prefix(tuple(walker.ids), 1), 1, None) for walker in walkers]
         room = min(ROOM, max(rooms))
         filled = prefill(bare, rows, bare.config.get_text_config(decoder=True).num_hidden_layers, room, self._read)
-        self._states = filled.logits  # of the last tokens, (slots, width)
-        self._slots, self._device = Slots(filled, max(rooms)), filled.states.device
+        by_row = {id(row): slot for row, slot in zip(rows, slots, strict=True)}
+        self._rows = [by_row[id(row)] for row in filled.rows]
+        self._states, self._device = filled.logits, filled.logits.device  # states of the last tokens, (slots, width)
+        self._slots = Slots(filled.cache, len(rows), max(walker.limit for walker in walkers))
         self._tables: dict[tuple[int, ...], torch.Tensor] = {}
         self.passes = 0
 
@@ -234,7 +236,8 @@ class LockStep:
             running = [place for place, row in enumerate(self._rows) if not row.walker.over]
             if not running:
                 return
-            if (order := self._slots.drop(running)) is not None:
+            longest = max(self._rows[place].fed for place in running)
+            if (order := self._slots.drop(running, longest)) is not None:
                 self._rows = [self._rows[place] for place in order]
             self._forward()
 
@@ -280,7 +283,8 @@ class LockStep:
         """Feed every slot its next token, and keep the last hidden states."""
         tokens, positions = zip(*(row.feed() for row in self._rows), strict=True)
         inputs, places = (torch.tensor(numbers, device=self._device).unsqueeze(1) for numbers in (tokens, positions))
-        self._states = self._read(input_ids=inputs, position_ids=places, **self._slots.next_pass())
+        stop = self._slots.reach(max(positions) + 1)
+        self._states = self._read(**self._slots.inputs(inputs, places, stop))
         self.passes += 1
 
 

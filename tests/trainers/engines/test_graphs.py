@@ -1,0 +1,193 @@
+"""Decode passes that a CUDA graph could hold: fixed shapes and addresses, nothing asked of the CPU, the same samples."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from agent_envs.base.errors import UsageError
+from tests.trainers.engines.test_hf import MODELS, PLAIN, next_turn, qwen2, ragged, tokens, worst_difference
+from trainers.contracts import Prefix, Sampling
+from trainers.engines.graphs import CapturedPasses
+from trainers.engines.hf import HFEngine
+from trainers.engines.slots import Passes
+
+FILTERED = Sampling(0.7, top_k=20, top_p=0.9)
+# What asks the device for a number, has a shape that depends on numbers, or brings numbers from the CPU.
+REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "is_nonzero", "lift_fresh", "equal.default")
+
+
+class Capture(TorchDispatchMode):
+    """Refuses what a CUDA graph cannot hold, and notes each operation with the shapes that it gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        masks = [each for each in tree_leaves(args[1:]) if isinstance(each, torch.Tensor) and each.dtype == torch.bool]
+        if any(name in str(function) for name in REFUSED) or ("index" in str(function) and masks):
+            raise AssertionError(f"{function} in a pass: no graph can hold it")
+        result = function(*args, **(kwargs or {}))
+        shapes = [tuple(each.shape) for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        self.operations.append((str(function), shapes))
+        return result
+
+
+class Recorder:
+    """Stands for capture on a machine without a GPU: a replay runs the pass again, on the very memory it was recorded on."""
+
+    def __init__(self):
+        self.recordings = []
+
+    def __call__(self, advance, pool):
+        seats = advance.__closure__[[*advance.__code__.co_freevars].index("seats")].cell_contents
+        result = advance().clone()  # as the run before capture
+        addresses, count = memory(seats), seats.slots.count
+        seen = []
+        for _ in range(2):
+            with Capture() as capture:
+                advance()
+            seen.append(capture.operations)
+        assert seen[0] == seen[1], "a pass is not the same twice"
+        self.recordings.append(seen[0])
+
+        def replay():
+            assert (addresses, count) == (memory(seats), seats.slots.count), "a graph would read other memory"
+            result.copy_(advance())
+
+        return replay, result
+
+
+def memory(seats):
+    return [tensor.data_ptr() for tensor in (*seats.tensors, seats.slots.cache.states)]
+
+
+def engine_of(kind, model, batch, **options):
+    """An engine as it is on a CPU, as on a GPU without capture, or with passes that are captured."""
+    engine = HFEngine(model, None, batch=batch, **options)
+    if kind == "sized":
+        engine._passes, engine._look_every = Passes(model, sized=True), 8
+    if kind == "captured":
+        engine._passes, engine._look_every = CapturedPasses(model, batch, Recorder()), 8
+    return engine
+
+
+KINDS = ("plain", "sized", "captured")
+
+
+def gap(some, others):
+    """How far logprobs of the same samples are apart, at most."""
+    assert [(one.ids, one.finish) for one in some] == [(other.ids, other.finish) for other in others]
+    one, other = (torch.tensor([value for row in rows for value in row.logprobs]) for rows in (some, others))
+    return float((one - other).abs().max())
+
+
+@pytest.mark.parametrize("sampling", [PLAIN, FILTERED, Sampling(0.0)], ids=["plain", "filtered", "greedy"])
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_pass_could_be_captured(name, sampling):
+    """Two passes in a row do the same to the same shapes, and neither asks the CPU for anything."""
+    engine, rows = engine_of("captured", MODELS[name](), 8, eos_ids=()), ragged(random.Random("capture"), 5)
+    engine.generate([replace(rows[0], allowed_ids=(3, 5, 8)), *rows[1:]], sampling)
+    operations = engine._passes._recorder.recordings[0]
+    assert "aten.index_copy_.default" in {name for name, _ in operations}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x.sum().item(), lambda x: bool((x > 0).any()), lambda x: x[x > 0], lambda x: x.nonzero(),
+        lambda x: x + torch.tensor([1.0]), lambda x: x[[0, 0]].tolist(),
+    ],
+    ids=["item", "bool", "mask", "nonzero", "from the CPU", "tolist"],
+)  # fmt: skip
+def test_what_could_not_be_captured_is_refused(ask):
+    with pytest.raises(AssertionError, match="no graph can hold it"), Capture():
+        ask(torch.ones(3))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_four_turns_with_forks_over_two_slots_are_those_of_one_row_at_a_time(kind):
+    model, generator = qwen2(), random.Random("two slots")
+    engine, alone = engine_of(kind, model, 2, eos_ids=range(200, 204)), HFEngine(model, None, eos_ids=range(200, 204))
+    rows = ragged(generator, 7)
+    for turn in range(4):
+        results = engine.generate(rows, PLAIN)
+        singly = [alone.generate([row], PLAIN)[0] for row in rows]
+        assert gap(results, singly) < 1e-5
+        forks = [replace(row, session=f"{row.session}/{turn}", seed=row.seed + 7) for row in rows[::3]]
+        for row, fork in zip(rows[::3], forks, strict=True):
+            engine.fork(row.session, fork.session)
+            alone.fork(row.session, fork.session)
+        rows = next_turn(generator, [*rows, *forks], [*results, *results[::3]])
+    assert engine.cache_misses == alone.cache_misses == 0
+
+
+@pytest.mark.parametrize("kind", ["sized", "captured"])
+@pytest.mark.parametrize("batch", [24, 256])
+def test_fixed_sizes_change_no_sample(kind, batch):
+    model = qwen2(max_position_embeddings=700)
+    generator = random.Random("sizes")
+    rows = ragged(generator, 200, longest=70)
+    rows[3], rows[7] = replace(rows[3], ids=tokens(generator, 505, 505)), replace(rows[7], allowed_ids=(1, 2, 3))
+    engine, plain = (
+        engine_of(kind, model, batch, eos_ids=range(200, 204)),
+        HFEngine(model, None, eos_ids=range(200, 204)),
+    )
+    for sampling in (PLAIN, FILTERED):
+        results, expected = engine.generate(rows, sampling), plain.generate(rows, sampling)
+        assert gap(results, expected) < 1e-5
+    assert engine.cache_misses == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_runs_are_equal_to_the_bit(kind):
+    rows = ragged(random.Random("twice"), 60)
+    once, again = (engine_of(kind, qwen2(), 16).generate(rows, PLAIN) for _ in range(2))
+    assert once == again
+
+
+def test_graphs_are_kept_from_call_to_call_and_go_with_what_they_were_captured_on():
+    model = qwen2()
+    engine, plain = engine_of("captured", model, 8, eos_ids=()), HFEngine(model, None, eos_ids=())
+    passes, rows = engine._passes, ragged(random.Random("kept"), 8, session=False)
+    expected = plain.generate(rows, PLAIN)
+    captures = [gap(engine.generate(rows, PLAIN), expected) < 1e-5 and passes.captures for _ in range(2)]
+    assert 0 < captures[0] == captures[1] <= 4  # 8 slots, 4, 2 and 1, of 256 columns
+    with torch.no_grad():
+        model.lm_head.weight.mul_(0.5)  # in its place, as an optimiser does
+    changed = plain.generate(rows, PLAIN)
+    assert changed != expected
+    assert gap(engine.generate(rows, PLAIN), changed) < 1e-5
+    assert passes.captures == captures[1]
+    model.lm_head.weight.data = model.lm_head.weight.data.clone()
+    engine.generate(rows, PLAIN)
+    assert passes.captures == 2 * captures[1]
+    longer = [
+        Prefix((1,) * 500, 12, seed=1),
+        Prefix((2,), 40, seed=2),
+    ]  # 512 columns and no more: the slots are made anew
+    assert gap(engine.generate(longer, PLAIN), plain.generate(longer, PLAIN)) < 1e-5
+    assert passes.captures > 2 * captures[1]
+
+
+def test_a_capture_computes_in_mixed_precision_with_the_weights_of_each_pass():
+    """What autocast keeps of weights is gone after the call; a graph that reads it would read freed memory."""
+    model, kept = qwen2(), set()
+    engine = engine_of("captured", model, 4, eos_ids=())
+    inner, rows = engine._passes._recorder, ragged(random.Random("mixed"), 4, session=False)
+    engine._passes._recorder = lambda *of: kept.add(torch.is_autocast_cache_enabled()) or inner(*of)
+    with torch.autocast("cpu", torch.bfloat16):
+        results = engine.generate(rows, PLAIN)
+        assert kept == {False} and torch.is_autocast_cache_enabled()
+    assert worst_difference(model, rows, results) < 0.1
+
+
+def test_graphs_without_a_gpu_are_refused_in_one_line():
+    with pytest.raises(
+        UsageError, match=r"^sampling\.graphs: CUDA graphs need a GPU, and the model is on the CPU[^\n]*$"
+    ):
+        HFEngine(qwen2(), None, graphs=True)

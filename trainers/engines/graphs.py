@@ -1,0 +1,99 @@
+"""Decode passes are captured as CUDA graphs, one for each number of slots and of columns, and launched as a whole.
+
+A graph reads and writes the memory that it was captured on. So rows are copied into slots that are kept between calls, and
+weights that have moved, or slots that had to grow, cost new graphs.
+"""
+
+from collections.abc import Callable, Hashable
+from itertools import chain
+from typing import Any
+
+import torch
+
+from agent_envs.base.errors import UsageError
+from trainers.contracts import Sampling
+from trainers.engines.kv_cache import SlotCache
+from trainers.engines.slots import Passes, Seats, Slots, columns_read, power_of_two
+
+Replay = tuple[Callable[[], Any], torch.Tensor]  # what runs a captured pass, and where its result then is
+
+
+def record(advance: Callable[[], torch.Tensor], pool: Any) -> Replay:
+    """Capture a pass, which is run once before, on a stream of its own, so that libraries are set up."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        advance()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        result = advance()
+    return graph.replay, result
+
+
+class CapturedPasses(Passes):
+    """Passes as CUDA graphs, captured at their first use.
+
+    Attributes:
+        captures: graphs captured so far.
+    """
+
+    def __init__(self, model: Any, batch: int, recorder: Callable[..., Replay] = record) -> None:
+        """Take the model, the most rows of a pass, and what captures one."""
+        super().__init__(model, sized=True)
+        if model.device.type == "cpu" and recorder is record:
+            raise UsageError("sampling.graphs: CUDA graphs need a GPU, and the model is on the CPU; leave it out")
+        self._batch, self._recorder = batch, recorder
+        self._seats: Seats | None = None
+        self._graphs: dict[Hashable, Replay] = {}
+        self._weights: tuple[int, ...] = ()
+        self._pool: Any = None
+        self.captures = 0
+
+    def home(self, seats: Seats, longest: int) -> Seats:
+        """Copy rows into the slots that graphs know, which grow where they are too small, and return these."""
+        weights = tuple(weight.data_ptr() for weight in chain(self.model.parameters(), self.model.buffers()))
+        if self._seats is None or not self._fits(seats, longest) or weights != self._weights:
+            self._graphs.clear()
+            self._seats = self._empty(seats, longest)
+            self._weights = weights
+        self._seats.slots.count = power_of_two(len(seats.rows))
+        self._seats.take(seats, range(len(seats.rows)), range(len(seats.rows)))
+        return self._seats
+
+    def _fits(self, seats: Seats, longest: int) -> bool:
+        """Return whether rows go into the slots that graphs know."""
+        assert self._seats is not None
+        own, new = ([tensor.shape[1:] for tensor in each.tensors] for each in (self._seats, seats))
+        return own == new and self._seats.slots.cache.columns >= longest
+
+    def _empty(self, like: Seats, longest: int) -> Seats:
+        """Return slots for as many rows as any pass has, as nobody has them."""
+        slots, cache = power_of_two(self._batch), like.slots.cache
+        room = SlotCache(cache.depth, slots, columns_read(longest, True))
+        tensors = [tensor.new_zeros(slots, *tensor.shape[1:]) for tensor in like.tensors]
+        return Seats([like.rows[0]] * slots, Slots(room, slots, longest, True), tensors)
+
+    def run(self, seats: Seats, sampling: Sampling, stop: int) -> torch.Tensor:
+        """Run one, and capture it before if there was none of its size."""
+        size = (seats.slots.count, stop, sampling)
+        if size not in self._graphs:
+            self._graphs[size] = self._capture(seats, sampling, stop)
+        replay, result = self._graphs[size]
+        replay()
+        return result.clone()
+
+    def _capture(self, seats: Seats, sampling: Sampling, stop: int) -> Replay:
+        """Capture a pass, and leave the rows where they were."""
+        device = self.model.device.type
+        if self._pool is None and device == "cuda":
+            self._pool = torch.cuda.graph_pool_handle()
+        before = [tensor.clone() for tensor in seats.tensors[:2]]
+        # Weights that mixed precision keeps from call to call would be gone when the graph reads them.
+        precision = torch.autocast(device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device), False)
+        with precision:
+            replay = self._recorder(lambda: seats.advance(self.model, sampling, stop), self._pool)
+        for tensor, old in zip(seats.tensors[:2], before, strict=True):
+            tensor.copy_(old)
+        self.captures += 1
+        return replay
