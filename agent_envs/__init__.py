@@ -10,6 +10,7 @@ Modules, in reading order:
     checker/: the contract test of an environment.
     evaluation/: suites, runs, statistics, reports, pages, submissions.
     integrations/: tools and rows of tasks for the trainers of others.
+    serving/: a server of environments, and the client that is one.
     authoring/: an environment of one's own, or a hub's package of one that is there, written from templates.
     cli/: the verbs of `agent-envs`.
     tools/: retrieval, the web, Python sandboxes.

@@ -19,7 +19,7 @@ PAGES = {  # section: pages, in reading order; docs/*.md alone, without their en
     "Use": ("guide", "faq", "text_games", "tau2", "legal", "retrieval", "web", "sandbox", "data"),
     "Evaluate": ("evaluation", "baselines", "submission", "leaderboard"),
     "Train": ("own_gpu", "training", "grpo", "veg", "arpo", "earl", "verlog", "formulas"),
-    "Extend": ("adding_an_environment", "integrations", "architecture", "scale"),
+    "Extend": ("adding_an_environment", "integrations", "serving", "architecture", "scale"),
     "What was measured": ("papers", "log"),
 }
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", ".github/CONTRIBUTING.md": "contributing.md"}

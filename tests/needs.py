@@ -46,7 +46,7 @@ EXTRAS = {
     "[train]": ("torch", "transformers", "accelerate", "peft", "safetensors", "tyro", "matplotlib", "tensorboard", "sympy",
                 "huggingface_hub", "pyarrow"),
     "[envs]": ("wordllama", "minigrid", "crafter", "pydantic_monty", "sympy", "math_verify"),
-    "[serve]": ("starlette", "uvicorn"),
+    "[serve]": ("starlette", "uvicorn", "websockets"),
     "[anthropic]": ("anthropic",),
     "[dev]": ("openai", "playwright"),
 }  # fmt: skip

@@ -16,7 +16,7 @@ from agent_envs.cli.eval import evaluate_agent
 from agent_envs.cli.options import Arguments, EnvId, Json, make_env, named_values
 from agent_envs.cli.play import play
 from agent_envs.cli.runs import compare, pack, report, view
-from agent_envs.cli.serve import serve_retriever
+from agent_envs.cli.serve import serve, serve_retriever
 from agent_envs.cli.verify import verify_submission
 
 app = typer.Typer(
@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.command("eval")(evaluate_agent)
-for verb in (play, report, compare, view, pack, doctor):
+for verb in (play, report, compare, view, pack, serve, doctor):
     app.command(verb.__name__)(verb)
 app.command("verify")(verify_submission)
 app.command("serve-retriever")(serve_retriever)

@@ -233,6 +233,8 @@ _DISCRETE: dict[str, tuple[str, dict[str, Any], WrapperSpec]] = {
 }
 
 
+_REMOTE = f"{NAMESPACE}/Remote-v0"  # of a server, whose environment it is; no row, as it needs a URL
+
 Companion = str | Callable[..., Any]
 KINDS = (
     "solver", "sampler", "heuristic", "labels", "metrics", "first_look", "conversation_view", "feedback", "out_of_reach",
@@ -298,6 +300,8 @@ def register_all() -> None:
     for env_id, (name, arguments, wrapper) in zip(env_ids("discrete"), _DISCRETE.values(), strict=True):
         if env_id not in gym.registry:
             gym.register(env_id, row_of(name).entry, kwargs=arguments, additional_wrappers=(wrapper,))
+    if _REMOTE not in gym.registry:
+        gym.register(_REMOTE, entry_point="agent_envs.serving.remote:Remote")
 
 
 def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", **kwargs: Any) -> Any:

@@ -165,7 +165,10 @@ class EpisodePool:
 
     def put(self, key: str, *parts: bytes) -> None:
         """Open the episode of `take` under a key; UsageError where it is taken, or the bytes are damaged or of another one."""
-        moment = Snapshot.from_bytes(*parts)
+        self.resume(key, Snapshot.from_bytes(*parts))
+
+    def resume(self, key: str, moment: Snapshot) -> None:
+        """Open an episode at a snapshot under a key; UsageError where the key is taken, or the snapshot is of another one."""
         with self._claim([key], fresh=True), self._environment() as env:
             restore(env, moment)
             ended = moment.episode is not None and moment.episode.over

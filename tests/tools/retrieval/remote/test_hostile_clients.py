@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agent_envs.tools.retrieval import server
+from agent_envs.tools import listening
 from tests.retriever_server import running_server
 from tests.tools.retrieval.remote.conftest import CORPUS, ask, raw
 
@@ -115,8 +115,8 @@ def test_an_unread_body_is_never_a_request(url):
 
 
 def test_slow_clients_are_let_go(bm25, monkeypatch):
-    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.2)
-    monkeypatch.setattr(server, "LINGER_SECONDS", 0.2)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(listening, "LINGER_SECONDS", 0.2)
     with running_server(bm25) as url:
         assert raw(url, b"", wait=False) == b""
         assert raw(url, b"POST /retr", wait=False) == b""

@@ -166,7 +166,7 @@ def test_the_log_is_a_line_a_minute(bm25):
 
 
 def test_connections_are_bounded_and_those_that_wait_make_room(bm25, monkeypatch):
-    monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 2)
+    monkeypatch.setattr("agent_envs.tools.listening.Connection.most", 2)
     with running_server(bm25) as url:
         place = urlsplit(url)
         idle = socket.create_connection((place.hostname, place.port), timeout=20)
@@ -194,7 +194,7 @@ class Slow:
 
 
 def test_a_hundred_idle_connections_lock_nobody_out_and_work_is_never_interrupted(bm25, monkeypatch):
-    monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 4)
+    monkeypatch.setattr("agent_envs.tools.listening.Connection.most", 4)
     slow = Slow(bm25.search)
     with running_server(slow) as url:
         place, answers = urlsplit(url), []
@@ -213,7 +213,7 @@ def test_a_hundred_idle_connections_lock_nobody_out_and_work_is_never_interrupte
 
 
 def test_work_alone_fills_the_server(bm25, monkeypatch):
-    monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 1)
+    monkeypatch.setattr("agent_envs.tools.listening.Connection.most", 1)
     slow = Slow(lambda query, top_k: ())
     with running_server(slow) as url, ThreadPoolExecutor(1) as pool:
         place, answer = urlsplit(url), pool.submit(ask, url, {"query": "bridge"})

@@ -1,0 +1,3 @@
+from tests.needs import require
+
+require("[serve]")
