@@ -9,8 +9,8 @@ goes on. A run that was cut off is played anew. Figures lie in figures-CARD.json
 differ. Of a run its settings, metrics and test episodes stay; of a start its adapter, until all of its arms have ended.
 `--cpu` plays a rehearsal, one seed with four steps of 16 episodes, which claims nothing.
 
-Seeds of a claim follow from the name of its start's preset (`benchmarks.training_runs.report_seeds`); a lead is over the
-claim's first arm, in pairs of seeds.
+Seeds of a claim follow from the name of its start's preset (`benchmarks.training_runs.report_seeds`); leads are of the
+claim's first arm over each other, in pairs of seeds.
 """
 
 import argparse
@@ -300,7 +300,7 @@ def check_size(folder: Path) -> None:
 
 
 def figures(plan: Plan, card: Path) -> dict[str, Any]:
-    """Return the results of a card's runs: of each claim its arms' successes by seed, and leads over the first arm."""
+    """Return the results of a card's runs: of each claim its arms' successes by seed, and the first arm's leads."""
     claims = {}
     for name, row in plan.table["claim"].items():
         arms: dict[str, dict[int, dict[str, Any]]] = {}
@@ -318,7 +318,7 @@ def figures(plan: Plan, card: Path) -> dict[str, Any]:
             "axis": row.get("axis", ""),
             "arms": {arm: {"success": summarise_shares(success[arm]), "seeds": runs} for arm, runs in arms.items()},
             "leads": {
-                f"{arm} over {first}": lead_over_seeds(success[first], success[arm])
+                f"{first} over {arm}": lead_over_seeds(success[arm], success[first])
                 for arm in others
                 if "arm" in row and first in success and arm in success
             },

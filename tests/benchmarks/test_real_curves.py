@@ -145,8 +145,8 @@ def test_figures_of_a_card_are_paired_by_seed_and_say_when_they_are_a_rehearsal(
     assert table["rehearsal"] and table["about"]["card"] == "rehearsal" and set(table["claims"]) == {"grpo"}
     claim = table["claims"]["grpo"]
     assert set(claim["arms"]) == {"grpo", "sft", "rejection"}
-    assert claim["leads"]["rejection over grpo"]["by_seed"] == {"0": 0.02}
-    assert "rejection over grpo: +2.0, no interval (seed 0)" in printed
+    assert claim["leads"]["grpo over rejection"]["by_seed"] == {"0": -0.02}
+    assert "grpo over rejection: -2.0, no interval (seed 0)" in printed
 
 
 def test_one_line_where_nothing_can_be_played(tmp_path, monkeypatch, capsys):
