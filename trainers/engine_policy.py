@@ -76,18 +76,10 @@ class EnginePolicy:
     gives_reasons = False  # of a reply's end; a full context then ends an episode, which in training goes on in silence
 
     def __init__(
-        self,
-        engine: Engine,
-        chat: ChatTokenizer,
-        sampling: Sampling,
-        *,
-        name: str = "engine",
-        max_new_tokens: int = 512,
-        max_context: int = 4096,
-        max_episode_tokens: int = 0,
-        batch: int = 64,
+        self, engine: Engine, chat: ChatTokenizer, sampling: Sampling, *, name: str = "engine", max_new_tokens: int = 512,
+        max_context: int = 4096, max_episode_tokens: int = 0, batch: int = 64,
         within: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Take the engine, the tokenizer of conversations, how tokens are drawn, and limits.
 
         `max_new_tokens` is of a turn, `max_context` of a conversation; `max_episode_tokens` counts all that follows the prompt,
@@ -340,8 +332,8 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
     if sampling.engine == "hf":
         from trainers.engines.hf import HFEngine
 
-        options = {"batch": sampling.batch, "cache_gb": sampling.cache_gb, "graphs": sampling.graphs}
-        return HFEngine(model, chat.tokenizer, eos_ids=ends, **options)
+        names = ("batch", "cache_gb", "cache_share", "graphs")
+        return HFEngine(model, chat.tokenizer, eos_ids=ends, **{name: getattr(sampling, name) for name in names})
     if head_of(model) is not None:
         raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
     if accelerator.num_processes > 1:

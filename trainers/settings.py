@@ -167,6 +167,7 @@ class SamplingSettings:
         sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
         memory_share: of the GPU's memory that vLLM takes.
         cache_gb: of keys and values that hf keeps of conversations, in 10**9 bytes; others are computed anew.
+        cache_share: of the memory that is free, in place of cache_gb; 0 for cache_gb.
         graphs: let hf capture its decode passes as CUDA graphs; on a GPU alone. Never held against plain passes on one yet.
     """
 
@@ -184,6 +185,7 @@ class SamplingSettings:
     sync_tolerance: float = 0.0
     memory_share: float = 0.4
     cache_gb: float = 6.0
+    cache_share: float = 0.0
     graphs: bool = False
 
     def __post_init__(self) -> None:
@@ -196,6 +198,8 @@ class SamplingSettings:
                 raise UsageError(f"sampling.{name}={getattr(self, name)}: give a number >= 0")
         if self.graphs and self.engine != "hf":
             raise UsageError("sampling.graphs is of sampling.engine=hf: vLLM captures graphs of its own")
+        if not 0 <= self.cache_share < 1:
+            raise UsageError(f"sampling.cache_share={self.cache_share}: give a share from 0 to below 1")
         if self.eval_top_k < 0 or not 0 < self.eval_top_p <= 1:
             raise UsageError("sampling.eval_top_k is >= 0, sampling.eval_top_p above 0 and at most 1")
 

@@ -353,10 +353,10 @@ def test_what_a_step_kept_is_forgotten():
     earl.play_counterfactuals(
         rewarded(groups, [0.0] * 9), plan, routes_of(text.parts.environment())[0], text.player, text, settings
     )
-    assert text.parts.policy._engine.kept_tokens > 0
+    assert text.parts.policy._engine._sessions.tokens > 0
     text.parts.policy.forget()
     assert not (
-        text.parts.policy._histories or text.parts.policy._forced_prefixes or text.parts.policy._engine.kept_tokens
+        text.parts.policy._histories or text.parts.policy._forced_prefixes or text.parts.policy._engine._sessions.tokens
     )
 
 

@@ -125,7 +125,7 @@ def test_what_is_kept_of_replaced_contexts_stays_flat_over_many_turns():
         (lane,) = lockstep.begin(plan)
         while not lane.over:
             lockstep.step([lane])
-            kept.append(policy._engine.kept_tokens)
+            kept.append(policy._engine._sessions.tokens)
             length = len(policy.newest(lane.origin).ids)
             assert kept[-1] < length
     assert len(kept) == 128

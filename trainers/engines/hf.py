@@ -5,6 +5,7 @@ weights that made them: call `forget()` after every change of weights. Without i
 keys and values of old weights under new ones, and its logprobs are those of neither model.
 """
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -21,6 +22,16 @@ from trainers.engines.slots import ROOM, Decoding, Passes
 
 _LOOK_EVERY = 8  # on a GPU each look waits for it
 LIMIT = "the model's max_position_embeddings"
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes that nobody has taken of a GPU's memory, or of the machine's."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(
+            device
+        )  # which torch keeps for itself
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 class SessionStore:
@@ -105,7 +116,7 @@ class HFEngine:
 
     def __init__(
         self, model: Any, tokenizer: PreTrainedTokenizerBase | None, *, batch: int = 64, cache_gb: float = 6.0,
-        eos_ids: Iterable[int] | None = None, graphs: bool = False,
+        cache_share: float = 0.0, eos_ids: Iterable[int] | None = None, graphs: bool = False,
     ) -> None:  # fmt: skip
         """Look at a model, and refuse one whose cache could not be kept exactly.
 
@@ -114,6 +125,7 @@ class HFEngine:
             tokenizer: decodes what stop texts are looked for in; None if no prefix has any.
             batch: rows a pass: slots; further prefixes wait for the rows that end.
             cache_gb: of keys and values kept over all sessions, in 10**9 bytes; the least recently used go first.
+            cache_share: of the memory that is free at the beginning of a call, in place of `cache_gb`; 0 for `cache_gb`.
             eos_ids: default: those of the model's generation configuration and of the tokenizer.
             graphs: capture the passes of decoding as CUDA graphs, in slots that are kept between calls.
         """
@@ -136,7 +148,7 @@ class HFEngine:
         self._layers: int = config.num_hidden_layers
         self._longest: int | None = getattr(config, "max_position_embeddings", None)
         self._stops = StopTexts(tokenizer)
-        self._sessions = SessionStore(cache_gb * 1e9)
+        self._sessions, self._cache_share = SessionStore(cache_gb * 1e9), cache_share
 
     def fork(self, session: str, new: str) -> None:
         """Share a session's cache with a new session, with all that it reads in the same context later."""
@@ -146,14 +158,11 @@ class HFEngine:
         """Drop all kept caches: after every change of weights, and between batches of episodes."""
         self._sessions.clear()
 
-    @property
-    def kept_tokens(self) -> int:
-        """The number of cached tokens over all sessions."""
-        return self._sessions.tokens
-
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
         """Generate a continuation of each prefix, in their order, empty ones without room; UsageError for one too long."""
         check_sampling(sampling)
+        if self._cache_share:
+            self._sessions.limit = self._cache_share * (free_memory(self._model.device) + self._sessions.bytes)
         rows = [DecodeRow(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
         open_rows = [row for row in rows if row.limit > 0]
         if len(open_rows) > self.batch:

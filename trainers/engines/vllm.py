@@ -147,22 +147,11 @@ class VLLMEngine:
     exact_entropies = False
 
     def __init__(
-        self,
-        folder: str | Path,
-        *,
-        tokenizer: str | Path | None = None,
-        batch: int = 64,
-        eos_ids: Iterable[int] | None = None,
-        max_length: int | None = None,
-        dtype: str = "auto",
-        lora_rank: int = 0,
-        top_logprobs: int = 20,
-        probe: SyncProbe | None = None,
-        tolerance: float = 1e-3,
-        memory_share: float = 0.4,
-        sync_folder: str | Path | None = None,
-        **options: Any,
-    ) -> None:
+        self, folder: str | Path, *, tokenizer: str | Path | None = None, batch: int = 64,
+        eos_ids: Iterable[int] | None = None, max_length: int | None = None, dtype: str = "auto", lora_rank: int = 0,
+        top_logprobs: int = 20, probe: SyncProbe | None = None, tolerance: float = 1e-3, memory_share: float = 0.4,
+        sync_folder: str | Path | None = None, **options: Any,
+    ) -> None:  # fmt: skip
         """Load a model; with `lora_rank`, its base alone, and `sync` must bring an adapter before anything is sampled.
 
         Args:
@@ -215,6 +204,7 @@ class VLLMEngine:
             )
         config = self._llm.model_config
         self._max_length: int = config.max_model_len
+        self._type: torch.dtype = config.dtype
         self._probe = probe or _random_probe(config.get_vocab_size(), self._max_length)
         self._folder = Path(tempfile.mkdtemp(prefix="vllm-sync-", dir=sync_folder))
 
@@ -268,7 +258,7 @@ class VLLMEngine:
             self._load_adapter(model, folder)
         else:
             with silent_saving():
-                model.save_pretrained(folder)
+                model.save_pretrained(folder, state_dict=weights_in(model, self._type))
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
         self.forget()
         gap = check_sync(self.probe(), probe_logprobs(model, self._probe), self._tolerance)
@@ -344,6 +334,12 @@ class VLLMEngine:
             detokenize=bool(prefix.stop),
             skip_special_tokens=False,
         )
+
+
+def weights_in(model: PreTrainedModel, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Return a model's weights in a type, on the CPU, by name; names that share a weight share it there, too."""
+    weights = {weight.data_ptr(): weight.detach().to("cpu", dtype) for weight in model.parameters()}
+    return {name: weights.get(value.data_ptr(), value) for name, value in model.state_dict().items()}
 
 
 def estimated_entropy(logprobs: Iterable[float]) -> float:

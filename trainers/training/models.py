@@ -78,7 +78,7 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
         seed: of a new adapter's weights.
 
     Raises:
-        UsageError: there is no such model, it is not installed, or LoRA does not find its targets.
+        UsageError: there is no such model, it is not installed, a GPU is too small for it, or LoRA does not find its targets.
     """
     if not settings.name:
         raise UsageError(
@@ -97,7 +97,20 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
         model = _with_lora(model, settings, seed)
     if settings.gradient_checkpointing:
         _checkpoint_gradients(model, frozen)
+    if torch.device(device).type == "cuda":
+        check_room(model, torch.cuda.get_device_properties(device).total_memory)
     return model.to(device).train(), tokenizer
+
+
+def check_room(model: torch.nn.Module, has: float) -> None:
+    """Raise UsageError where weights, gradients and AdamW's moments alone are more bytes than a GPU has."""
+    trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    needs = sum(weight.nbytes for weight in model.parameters()) + 12 * trained  # a gradient and two moments in float32
+    if needs > has:
+        raise UsageError(
+            f"weights, gradients and AdamW take {needs / 1e9:.3g} GB, before any activation, and the GPU has {has / 1e9:.3g}: "
+            "train an adapter (--model.lora-rank 64), or a smaller model"
+        )
 
 
 def _load_pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:

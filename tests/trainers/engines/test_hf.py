@@ -161,25 +161,6 @@ def test_an_eager_model_and_a_temperature():
         prefixes = next_turn(generator, prefixes, results)
 
 
-@pytest.fixture(scope="module")
-def drawn_alone():
-    """A model, ragged prefixes, and what follows each in a batch of its own."""
-    model, generator = qwen2(), random.Random("batches")
-    prefixes = ragged(generator, 17)
-    return model, prefixes, [HFEngine(model, None, eos_ids=[5]).generate([prefix], PLAIN)[0] for prefix in prefixes]
-
-
-@pytest.mark.parametrize("batch", [1, 3, 64])
-def test_a_row_draws_the_same_tokens_in_any_batch(drawn_alone, batch):
-    model, prefixes, alone = drawn_alone
-    engine = HFEngine(model, None, eos_ids=[5], batch=batch)
-    for order in (prefixes, prefixes[::-1]):
-        found = dict(zip(order, engine.generate(order, PLAIN), strict=True))
-        assert [found[prefix].ids for prefix in prefixes] == [result.ids for result in alone]
-        engine.forget()
-    assert len({result.ids for result in alone}) == 17
-
-
 def test_slots_are_filled_again_and_no_token_changes():
     """200 prompts in 24 slots, forks of some a turn later: each draws what it draws in a batch that holds them all."""
     model, generator = qwen2(), random.Random("slots")
@@ -265,7 +246,7 @@ def test_a_prefix_goes_on_from_what_it_has_in_common_with_its_session():
     assert (engine.prefilled_tokens, engine.cache_misses) == (4 + len(changed.ids) - 2 + 1, 0)
     other = Prefix((9, *shorter.ids), 6, seed=2, session="a")
     assert worst_difference(model, [other], engine.generate([other], PLAIN)) < 1e-5
-    assert engine.cache_misses == 1 and engine.kept_tokens == 6 + 5  # of what was replaced nothing is kept
+    assert engine.cache_misses == 1 and engine._sessions.tokens == 6 + 5  # of what was replaced nothing is kept
 
 
 def test_a_fork_reads_what_its_trunk_reads_later_and_both_write_behind_it():
@@ -276,7 +257,7 @@ def test_a_fork_reads_what_its_trunk_reads_later_and_both_write_behind_it():
     names = [f"trunk/{number}" for number in range(5)]
     for name in names:
         engine.fork("trunk", name)
-    assert engine.kept_tokens == len(first.ids) + len(result.ids) - 1  # nothing is kept twice
+    assert engine._sessions.tokens == len(first.ids) + len(result.ids) - 1  # nothing is kept twice
     turn = first.ids + result.ids + tokens(generator, 50, 50)
     trunk = Prefix(turn, 8, seed=2, session="trunk")
     said = engine.generate([trunk], PLAIN)[0]
@@ -336,7 +317,7 @@ def test_of_contexts_that_are_replaced_again_and_again_nothing_piles_up():
         engine.generate(rows, PLAIN)
         if turn % 16 == 0:
             engine.fork("s0", "fork")  # of the same name: the newest
-        kept.append(engine.kept_tokens)
+        kept.append(engine._sessions.tokens)
     assert set(kept) == {4 * 41, 5 * 41} and kept[-1] == 5 * 41
 
 
@@ -366,16 +347,6 @@ def test_any_rows_give_what_they_give_alone(seed):
         rows = [row for row in following if len(row.ids) < 480]
 
 
-def test_a_prefix_that_is_just_what_was_kept_goes_on_from_it():
-    model = qwen2()
-    engine = HFEngine(model, None, eos_ids=())
-    first = Prefix((1, 2, 3, 4), 5, seed=1, session="a")
-    result = engine.generate([first], PLAIN)[0]
-    same = Prefix(first.ids + result.ids[:-1], 5, seed=2, session="a")
-    assert worst_difference(model, [same], engine.generate([same], PLAIN)) < 1e-5
-    assert (engine.prefilled_tokens, engine.cache_misses) == (5, 0)
-
-
 def test_the_least_recently_used_sessions_go_first():
     model = qwen2()
     engine = HFEngine(model, None, eos_ids=(), cache_gb=30.5 * TOKEN_BYTES / 1e9)
@@ -383,21 +354,24 @@ def test_the_least_recently_used_sessions_go_first():
     results = {}
     for name in "abc":  # each leaves 10 tokens
         results[name] = engine.generate([prefixes[name]], PLAIN)[0]
-    assert engine.kept_tokens == 30
+    assert engine._sessions.tokens == 30
     for name in "ad":
         ids = prefixes[name].ids + (results[name].ids if name in results else ())
         engine.generate([Prefix(ids, 8, seed=9, session=name)], PLAIN)
-    assert engine.kept_tokens <= 30
+    assert engine._sessions.tokens <= 30
     before = engine.prefilled_tokens
     gone = Prefix(prefixes["b"].ids + results["b"].ids, 3, session="b")
     assert worst_difference(model, [gone], engine.generate([gone], PLAIN)) < 1e-5
     assert engine.prefilled_tokens - before == len(gone.ids)
 
 
-def test_rows_without_a_session_keep_nothing():
-    engine = HFEngine(qwen2(), None)
-    engine.generate(ragged(random.Random("none"), 5, session=False), PLAIN)
-    assert engine.kept_tokens == 0
+def test_sessions_may_take_a_share_of_what_is_free(monkeypatch):
+    free = 40 * TOKEN_BYTES
+    engine = HFEngine(qwen2(), None, eos_ids=(), cache_gb=0, cache_share=0.5)
+    monkeypatch.setattr("trainers.engines.hf.free_memory", lambda device: free - engine._sessions.bytes)
+    for name in ("a", "b", "c", ""):  # each leaves 10 tokens, and the last, which has no name, none
+        engine.generate([Prefix((1, 2, 3), 8, session=name)], PLAIN)
+    assert engine._sessions.tokens == 20
 
 
 def test_two_rows_may_go_on_from_one_session():
@@ -421,7 +395,7 @@ def test_new_weights_need_forget():
     stale = engine.generate([following], PLAIN)
     assert worst_difference(model, [following], stale) > 1e-3
     engine.forget()
-    assert engine.kept_tokens == 0
+    assert engine._sessions.tokens == 0
     assert worst_difference(model, [following], engine.generate([following], PLAIN)) < 1e-5
 
 

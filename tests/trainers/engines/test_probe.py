@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.engines.vllm import StaleWeights, SyncProbe, check_sync, probe_logprobs
+from trainers.engines.vllm import StaleWeights, SyncProbe, check_sync, probe_logprobs, weights_in
 
 PROBE = SyncProbe([[1, 2, 3, 4, 5], [7, 3], range(10)])
 
@@ -61,3 +61,14 @@ def test_training_mode_is_what_it_was(tiny_model):
     model = tiny_model().train()
     probe_logprobs(model, PROBE)
     assert model.training
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_sync_writes_the_engines_type(tiny_model, tmp_path, tied):
+    model = tiny_model(tie_word_embeddings=tied)
+    model.save_pretrained(tmp_path / "float32")
+    model.save_pretrained(tmp_path / "bfloat16", state_dict=weights_in(model, torch.bfloat16))
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("float32", "bfloat16")]
+    assert sizes[1] < 0.6 * sizes[0]
+    again = type(model).from_pretrained(tmp_path / "bfloat16", dtype=torch.bfloat16)
+    assert all(torch.equal(again.get_parameter(name), weight.bfloat16()) for name, weight in model.named_parameters())

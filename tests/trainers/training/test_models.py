@@ -11,7 +11,7 @@ from trainers.settings import ModelSettings, OptimSettings
 from trainers.tiny.models import END, PAD, START, byte_tokenizer, word_tokenizer
 from trainers.tiny.models import tiny_model as made_from_nothing
 from trainers.training.forward import token_logprobs
-from trainers.training.models import ReferenceModel, compute_dtype, load_model, make_accelerator, save_model
+from trainers.training.models import ReferenceModel, check_room, compute_dtype, load_model, make_accelerator, save_model
 from trainers.training.optimise import Optimiser
 
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
@@ -121,6 +121,15 @@ def test_the_reference_stays_what_the_model_was(folder, micro, rank):
     assert not reference.scores(micro).logprobs.requires_grad
     assert torch.equal(token_logprobs(model, micro)[0], after), "asking the reference leaves the policy as it is"
     assert model.training
+
+
+def test_a_gpu_that_is_too_small_is_refused_before_anything_is_put_on_it(folder):
+    whole, adapter = (load_model(ModelSettings(str(folder), lora_rank=rank))[0] for rank in (0, 2))
+    needs = 16 * sum(weight.numel() for weight in whole.parameters())
+    check_room(whole, needs)
+    check_room(adapter, needs - 1)
+    with pytest.raises(UsageError, match="before any activation, and the GPU has"):
+        check_room(whole, needs - 1)
 
 
 def test_the_reference_has_the_type_that_is_computed_in(folder, micro):

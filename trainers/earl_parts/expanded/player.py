@@ -58,17 +58,10 @@ class ExpandedPlayer:
     """
 
     def __init__(
-        self,
-        model: torch.nn.Module,
-        chat: ChatTokenizer,
-        sampling: Sampling,
-        *,
-        name: str = "expanded",
-        max_new_tokens: int = 1024,
-        max_context: int = 4096,
-        batch: int = 64,
+        self, model: torch.nn.Module, chat: ChatTokenizer, sampling: Sampling, *, name: str = "expanded",
+        max_new_tokens: int = 1024, max_context: int = 4096, batch: int = 64,
         within: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Take a model, and refuse one whose cache could not be kept exactly.
 
         Args:
