@@ -363,7 +363,7 @@ def main() -> None:
         print(report(claims))
         if args.cpu:
             print("a rehearsal: it claims nothing")
-        print(upcoming or "every run of this plan has ended", flush=True)
+        print(upcoming or "these runs have all ended", flush=True)
 
 
 if __name__ == "__main__":
