@@ -266,7 +266,6 @@ class Calls:
         (part / "seconds.json").write_text(json.dumps(round(time.monotonic() - start, 1)), encoding="utf-8")
         shutil.rmtree(self.card / run.folder, ignore_errors=True)
         part.rename(self.card / run.folder)
-        check_size(self.card)
         return True
 
 
@@ -294,9 +293,8 @@ def check_size(folder: Path) -> None:
     sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     largest = max(sizes, key=lambda path: sizes[path])
     if sizes[largest] > MOST_BYTES_A_FILE or sum(sizes.values()) > MOST_BYTES:
-        raise UsageError(
-            f"{folder} has {sum(sizes.values()):,} bytes, {largest.name} {sizes[largest]:,}: too many to keep"
-        )
+        size = f"{folder} has {sum(sizes.values()):,} bytes, {largest.name} {sizes[largest]:,}"
+        raise UsageError(f"{size}: too many to keep; starts go when all their arms have ended, so play a claim whole")
 
 
 def figures(plan: Plan, card: Path) -> dict[str, Any]:
@@ -363,7 +361,8 @@ def main() -> None:
         print(report(claims))
         if args.cpu:
             print("a rehearsal: it claims nothing")
-        print(upcoming or "every run of this plan has ended", flush=True)
+        print(upcoming or "these runs have all ended", flush=True)
+        check_size(args.out)
 
 
 if __name__ == "__main__":

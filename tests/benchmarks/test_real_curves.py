@@ -140,7 +140,7 @@ def test_figures_of_a_card_are_paired_by_seed_and_say_when_they_are_a_rehearsal(
     )
     real_curves.main()
     printed = capsys.readouterr().out
-    assert "a rehearsal: it claims nothing\nevery run of this plan has ended" in printed
+    assert "a rehearsal: it claims nothing\nthese runs have all ended" in printed
     table = json.loads((tmp_path / "figures-rehearsal.json").read_text())
     assert table["rehearsal"] and table["about"]["card"] == "rehearsal" and set(table["claims"]) == {"grpo"}
     claim = table["claims"]["grpo"]

@@ -157,7 +157,7 @@ def has_settled(losses: Sequence[float]) -> tuple[bool, str]:
     than two rounds of a tenth each would make, either way (0.81 to 1 / 0.81). Single rounds scatter by a tenth by chance, and
     further back than twelve rounds nothing counts: more rounds let a loss settle that fell before.
     """
-    count = min(6, max(2, (len(losses) - 1) // 4))
+    count = min(6, len(losses) // 2, max(2, (len(losses) - 1) // 4))
     before, last = fmean(losses[-2 * count : -count]), fmean(losses[-count:])
     steady = 0.81 * before <= last <= before / 0.81
     return steady, f"value loss {before:.4f} -> {last:.4f}, means of {count} rounds each"

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import importlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -48,11 +49,18 @@ def compute_dtype(settings: ModelSettings) -> torch.dtype:
 
 
 def make_accelerator(settings: ModelSettings) -> Any:
-    """Return accelerate's Accelerator: a GPU where there is one, bfloat16 as mixed precision.
+    """Return accelerate's Accelerator: a GPU where there is one, bfloat16 as mixed precision; UsageError if it is to shard.
 
     The model is moved to `accelerator.device` and not prepared: see `optimise` for how processes work together. A trainer
     ends with `accelerator.end_training()`.
+
+    Raises:
+        UsageError: accelerate was launched with FSDP or DeepSpeed, which would be ignored.
     """
+    if any(os.environ.get(f"ACCELERATE_USE_{name}", "").lower() == "true" for name in ("FSDP", "DEEPSPEED")):
+        raise UsageError(
+            "models are not sharded here (docs/training.md has what to use): launch without FSDP and DeepSpeed"
+        )
     if torch.distributed.is_available():
         # This module keeps the process group of its first import in default arguments. Imported later, by an optimiser,
         # it would keep the group's threads running into the interpreter's end, where they abort the process.

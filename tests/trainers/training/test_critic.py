@@ -152,7 +152,7 @@ def test_explained_variance_counts_a_constant_error():
 
 
 # Value losses over rounds: still, burst, falling by half in six rounds, rising, falling slowly, scattered by a tenth, few,
-# still after a fall.
+# still after a fall, a single round (without the check).
 HISTORIES = [
     ([1.0] * 25, True),
     ([0.01] * 24 + [10.0], False),
@@ -164,6 +164,8 @@ HISTORIES = [
     ([9.0, 3.0, 1.0, 1.0, 0.8, 0.8], False),
     ([1.0] * 24 + [float("nan")], False),
     ([0.9**number for number in range(28)] + [0.9**28] * 13, True),
+    ([1.0, 0.9], True),
+    ([1.0, 0.5], False),
 ]
 
 

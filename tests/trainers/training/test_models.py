@@ -191,6 +191,13 @@ def test_types_and_mixed_precision_follow_the_settings():
     assert make_accelerator(ModelSettings()).mixed_precision == "no"
 
 
+@pytest.mark.parametrize("name", ["FSDP", "DEEPSPEED"])
+def test_a_launch_that_would_shard_is_refused_in_one_line(monkeypatch, name):
+    monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
+    with pytest.raises(UsageError, match="not sharded here .*: launch without FSDP and DeepSpeed$"):
+        make_accelerator(ModelSettings())
+
+
 def test_mixed_precision_computes_in_bfloat16_and_keeps_float32_weights(folder, micro):
 
     model, _ = load_model(ModelSettings(name=str(folder)))
