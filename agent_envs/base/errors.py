@@ -11,6 +11,9 @@ AgentEnvsError
     └── ContextFull  a prompt is longer than the model's context: where an agent meets it, its own limit
 """
 
+import copyreg
+from typing import Any
+
 
 class AgentEnvsError(Exception):
     """Base of everything this package raises on purpose."""
@@ -29,6 +32,10 @@ class MissingExtra(AgentEnvsError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: {install_line(extra)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its message: another process may raise it here."""
+        return copyreg.__newobj__, (type(self), *self.args)  # type: ignore[attr-defined]
 
 
 def install_line(extra: str) -> str:

@@ -85,6 +85,8 @@ def evaluate_agent(
     epsilon: Epsilon = None,
     feedback_templates: Templates = "",
     concurrency: Concurrency = 1,
+    backend: option.StepsIn = option.Backend.threads,
+    actors: option.Actors = 2,
     max_cost: MaxCost = None,
     yes: Yes = False,
     prices: PricesFile = None,
@@ -105,9 +107,10 @@ def evaluate_agent(
     from agent_envs.evaluation.runs.run_folder import Settings, request_kept
 
     sys.path.insert(0, "")
+    actors *= backend == "ray"
     if resume is not None:
         _refuse_other_options(context)
-        _resume(context, resume, set_aside, as_json)
+        _resume(context, resume, set_aside, as_json, actors)
         return
     if set_aside:
         raise UsageError("--set-aside mends a run that lies in a folder: name it with --resume")
@@ -119,7 +122,7 @@ def evaluate_agent(
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
     who = agent, option.named_values(agent_arg, "--agent-arg")
-    settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
+    settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1], actors=actors)
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
     nonce = _round_nonce(salt, suite, registered, agent, pack)
@@ -151,11 +154,10 @@ def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_js
 
     settings = replace(settings, notes=notes_on(suite))
     _tell_notes(settings.notes)
-    play = partial(evaluate, suite, settings, folder=folder, tell=option.tell)
-    _finish(lambda progress: play(progress=progress), folder, title, as_json)
+    _finish(partial(evaluate, suite, settings, folder=folder, tell=option.tell), folder, title, as_json)
 
 
-def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> None:
+def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool, actors: int) -> None:
     """Go on with the run of a folder, as it was begun, or begin one that ended before its tasks were drawn."""
     from agent_envs.evaluation.runs.evaluate import resume
     from agent_envs.evaluation.runs.run_folder import open_run, read_request
@@ -171,7 +173,7 @@ def _resume(context: typer.Context, folder: Path, mend: bool, as_json: bool) -> 
         rows, answers = set_aside(folder, lost_episodes)
         option.tell(f"moved to *-damaged.jsonl: {rows} lines of episodes and {answers} of services' answers")
     _tell_notes(open_run(folder).config.notes)
-    _finish(lambda progress: resume(folder, progress, option.tell), folder, str(folder), as_json)
+    _finish(partial(resume, folder, tell=option.tell, actors=actors), folder, str(folder), as_json)
 
 
 def _tell_notes(notes: "Notes | None") -> None:
@@ -279,25 +281,23 @@ def _tell_limits(text: str | None, suite: "Suite") -> None:
 
 
 def _refuse_other_options(context: typer.Context) -> None:
-    """Raise UsageError for any option beside --resume and --json: a run goes on as it was begun."""
+    """Raise UsageError for any option that changes the run of --resume: it goes on as it was begun."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    more = [
-        param.opts[0] for param in context.command.params if param.name in {*names} - {"resume", "set_aside", "as_json"}
-    ]
+    more = [param.opts[0] for param in context.command.params if param.name in {*names} - option.RESUMED_WITH]
     if more:
         raised = "; a larger limit goes with the command that began it and --out RUN" if "--max-cost" in more else ""
         raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}{raised}")
 
 
-def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:
+def _finish(play: Callable[..., "Result"], folder: Path, title: str, as_json: bool) -> None:
     """Play under a progress bar, print the result, and pack it; exit 3 if incomplete or stopped, with how to go on."""
     from agent_envs.base.terminal import progress_bar
 
     finished = False
     try:
         with option.two_interrupts("running episodes"), progress_bar(title, quiet=as_json) as progress:
-            result = play(progress)
+            result = play(progress=progress)
         finished = True
     except KeyboardInterrupt:
         raise typer.Exit(3) from None

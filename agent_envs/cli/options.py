@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,20 @@ FeedbackArguments = Annotated[
     list[str] | None,
     Adviser("--feedback-arg", help="An argument of its chat model: --feedback-arg max_tokens=300. Repeatable."),
 ]
+RESUMED_WITH = {"resume", "set_aside", "as_json", "backend", "actors"}  # what may be given beside --resume
+
+
+class Backend(StrEnum):
+    """Processes that step the environments of a run: this one in threads, or actors of Ray."""
+
+    threads = "threads"
+    ray = "ray"
+
+
+StepsIn = Annotated[
+    Backend, Player("--backend", help="ray: actors of Ray step the environments, on many machines (docs/scale.md).")
+]
+Actors = Annotated[int, Player("--actors", min=1, help="Of --backend ray, a CPU each.")]
 
 
 def tell(text: str) -> None:

@@ -7,7 +7,7 @@ to the episode's moment, takes the turn and keeps the new moment; where it fails
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +37,7 @@ class PoolTurn:
 
     Attributes:
         fault: the cause of an outside fault, "" for none. Such a turn was not taken and has no reward: act again, or drop it.
+        retryable: whether the same call may succeed later.
     """
 
     key: str
@@ -46,6 +47,7 @@ class PoolTurn:
     truncated: bool = False
     info: Mapping[str, Any] | None = None
     fault: str = ""
+    retryable: bool = True
 
 
 Answer = tuple[PoolTurn, Snapshot | None]
@@ -118,8 +120,12 @@ class EpisodePool:
         with self._claim(keys, fresh=True):
             return self._each(self._begin, keys, rows)
 
-    def act_many(self, actions: Sequence[tuple[str, str | int]]) -> list[PoolTurn]:
+    def act_many(self, actions: Sequence[tuple[str, str | int]], cut: Collection[str] = ()) -> list[PoolTurn]:
         """Take a turn in each (key, action), in order; a fault is in its turn, and leaves its episode as it was.
+
+        Args:
+            actions: each of an open episode.
+            cut: the keys whose action a limit cut short.
 
         Raises:
             UsageError: a key is unknown, in another call or twice in this one, an episode is over, or an action is none; then
@@ -132,7 +138,7 @@ class EpisodePool:
                 )
         keys = [key for key, _ in actions]
         with self._claim(keys):
-            return self._each(self._act, keys, [action for _, action in actions])
+            return self._each(self._act, keys, [(action, key in cut) for key, action in actions])
 
     def fork(self, key: str, n: int, branch: str = "") -> list[str]:
         """Return the keys of `n` new episodes that go on from where one stands.
@@ -304,10 +310,12 @@ class EpisodePool:
         with self._environment() as env:
             return self._answer(key, env, lambda: env.reset(seed=row.get("seed"), options=options))
 
-    def _act(self, key: str, action: str | int) -> Answer:
-        """Take a turn from the moment of a key."""
+    def _act(self, key: str, turn: tuple[str | int, bool]) -> Answer:
+        """Take a turn from the moment of a key: an action, and whether it was cut."""
+        action, is_cut = turn
         with self._environment() as env:
             restore(env, self._moments[key])
+            core_of(env).reply_cut = is_cut
             return self._answer(key, env, lambda: env.step(action))
 
     def _answer(self, key: str, env: gym.Env[Any, Any], call: Callable[[], Any]) -> Answer:
@@ -315,11 +323,12 @@ class EpisodePool:
         try:
             text, *ends, info = call()
         except EnvFault as fault:
-            return PoolTurn(key, fault=fault.cause or "a fault without a cause"), None
+            return PoolTurn(key, fault=fault.cause or "a fault without a cause", retryable=fault.retryable), None
         moment = snapshot(env)
         if moment.episode is not None:
             self._share(moment.episode)
-        return PoolTurn(key, text, *ends, info=info), moment
+        reward, terminated, truncated = ends or (0.0, False, False)
+        return PoolTurn(key, text, reward, terminated, truncated, info), moment
 
     def _share(self, episode: Episode) -> None:
         """Let the newest part of an episode hold texts, calls and results that any turn had, in place of its equal ones."""

@@ -157,7 +157,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         env = gym.make(EnvSpec.from_json(spec))
         check_actions(self._policy, core_of(env))
         core_of(env).services = self._services
-        return env
+        return env if self._services.elsewhere is None else self._services.elsewhere(env, spec)
 
     def _replies(self, lanes: Sequence[Lane]) -> list[Reply]:
         """Ask the policy for all lanes at once; each is charged the whole time and its usage, a failed call to the first."""

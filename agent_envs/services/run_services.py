@@ -1,6 +1,8 @@
 """`Services` are what a run hands to its environments: a recording of outside answers, and the budgets of feedback models."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent_envs.services.chat.spending import Charged, RunBudgets
 from agent_envs.services.recording import Recording
@@ -12,10 +14,12 @@ class Services:
 
     Attributes:
         recording: where answers are recorded, or replayed from; a journal's `RunLog` may bring one instead.
+        elsewhere: returns a stack, with the JSON of its spec, as one that is stepped elsewhere; None for steps here.
         charged: puts a chat model that gives feedback behind a budget of the run; None leaves it to that of its environment.
     """
 
     recording: Recording | None = None
+    elsewhere: Callable[[Any, str], Any] | None = None
     charged: Charged | None = field(default_factory=RunBudgets)
 
     @property

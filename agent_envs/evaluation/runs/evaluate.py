@@ -26,7 +26,7 @@ from agent_envs.evaluation.runs.costs import (
     prices_of,
     recorded_counts,
 )
-from agent_envs.evaluation.runs.live import Episodes, SignsOfLife, Tell, meet_servers
+from agent_envs.evaluation.runs.live import Episodes, Progress, SignsOfLife, Stage, Tell, meet_servers
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.run_folder import (
     Run,
@@ -61,7 +61,6 @@ OF_A_CHECKOUT = {
     "trained": ("trainers.trained_agent:TrainedAgent", "folder"),
     "hf": ("trainers.trained_agent:ModelAgent", "model"),
 }
-Progress = Callable[[int, int, float, str], None]
 FAULTS_IN_A_ROW = 8  # with one cause: then a run stops, as the next would fail too
 _COUNTS = re.compile(r"[0-9]+(\.[0-9]+)?")
 FREE = Price(input=0.0, output=0.0)
@@ -164,10 +163,10 @@ def set_aside(folder: Path, lost: Callable[[Run], Collection[str]]) -> tuple[int
     return rows, answers
 
 
-def resume(folder: Path, progress: Progress | None = None, tell: Tell | None = None) -> Result:
+def resume(folder: Path, progress: Progress | None = None, tell: Tell | None = None, actors: int = 0) -> Result:
     """Resume a folder's run, or return its cached numbers if complete; UsageError for changes in files or code since.
 
-    `progress` and `tell` are those of `evaluate`; there is no pilot.
+    `progress` and `tell` are those of `evaluate`; there is no pilot. `actors` are those of `Settings`, in this part of the run.
     """
     run = open_run(folder)
     same_identity(run)
@@ -178,7 +177,7 @@ def resume(folder: Path, progress: Progress | None = None, tell: Tell | None = N
         outcome = result_from(run.suite, config.settings(), numbers, config.prices)
         save_results(run, outcome.to_json())
         return outcome
-    setup = replace(_set_up(run.suite, config.settings(), None, config.prices), tell=tell)
+    setup = replace(_set_up(run.suite, replace(config.settings(), actors=actors), None, config.prices), tell=tell)
     meet_servers(run.suite, setup.actor, config.prices, tell, lambda: not all(row.complete for row in run.numbers()))
     return _play(run.suite, plan_of(run.suite), setup, run, progress)
 
@@ -195,6 +194,8 @@ class _EvaluationSetup:
 def _set_up(suite: Suite, settings: Settings, policy: Policy | None, prices: RunPrices) -> _EvaluationSetup:
     """Make the agent or take `policy`, and check that a cost limit can hold; UsageError where a model has no price."""
     most = settings.max_cost_usd
+    if settings.actors and most is not None and prices.feedback:
+        raise UsageError("--max-cost and feedback by a model are counted in one process: leave out --backend ray")
     if most is not None:
         check_priced(suite, prices.feedback)
         free = prices.feedback and not is_chat_name(settings.agent)  # then the limit is one on feedback
@@ -245,27 +246,26 @@ def _play(
     if setup.prices.agent is not None or setup.prices.feedback:
         plan, pilot = pilot_first(suite, plan)
     actor, services = _with_budget(setup, suite, run)
-    measures, log = Measures(), None
+    measures = Measures()
     with ExitStack() as stack:
         signs = stack.enter_context(SignsOfLife(None if settings.agent in BUILT_IN else setup.tell))
         actor = signs.policy(actor)
-        if run is not None:
-            log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
-        playing = partial(run_many, plan, actor, journal=log, services=services)
-        episodes = partial(signs.watched, playing)
+        stage = stack.enter_context(Stage(settings.actors, actor, run.externals if run is not None else None))
+        log = replace(run.log(), recording=stage.recording) if run is not None else None
+        episodes = partial(
+            signs.watched, partial(run_many, plan, actor, journal=log, services=stage.services(services))
+        )
         if setup.tell is not None and setup.pilot and log is not None and 0 < pilot < len(plan):
             setup.tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
         at_a_time = max(settings.concurrency, getattr(actor, "batch", 1))  # a local engine's batch costs as one row
         results = stack.enter_context(closing(episodes(concurrency=at_a_time)))
-        by_key, gave_up = _watch(suite, results, measures, progress)
+        by_key, gave_up = _watch(suite, results, measures, stage.progress(progress))
     if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
         numbers = measures.plan_numbers(suite, by_key)
     outcome = replace(result_from(suite, settings, numbers, setup.prices), gave_up=gave_up)
     if run is not None:
-        if run.externals.stat().st_size == 0:
-            run.externals.unlink()
         save_results(run, outcome.to_json())
         if fresh:  # what an earlier part of the run wrote is read, and its sums checked, before it is kept
             run.numbers_cache().keep(numbers, measures)

@@ -4,7 +4,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from agent_envs.base.terminal import escaped
@@ -15,11 +18,15 @@ from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import Policy, Reply, Request, traits_of
+from agent_envs.rollout.ray_backend import Actors
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import is_chat_name, make_chat_model
 from agent_envs.services.chat.server import shows_tools
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
 
 Tell = Callable[[str], None]
+Progress = Callable[[int, int, float, str], None]
 Episodes = Generator[tuple[Planned, EpisodeResult], None, None]
 FIRST_SECONDS = 10.0  # without an episode that ends; then twice as long, and so on
 MOST_REPLIES, MOST_CHARACTERS = 3, 400
@@ -57,6 +64,41 @@ def meet_servers(
         )
     elif not reach:
         tell("server: tools do not reach its prompts, so they are written into the system message (tools=text)")
+
+
+class Stage(ExitStack):
+    """A context manager of who steps a run's environments: this process, or actors of Ray.
+
+    Attributes:
+        recording: of outside services' answers; None where nothing is kept.
+    """
+
+    def __init__(self, actors: int, actor: Policy, externals: Path | None) -> None:
+        """Open the recording of a path; 0 actors are none."""
+        super().__init__()
+        self._actors = self.enter_context(Actors(actors, with_state=traits_of(actor).needs_env)) if actors else None
+        if externals is not None:
+            self.callback(_drop_empty, externals)
+        record = self._actors.recording if self._actors else partial(Recording, mode="record")
+        self.recording = self.enter_context(record(externals)) if externals is not None else None
+
+    def services(self, services: Services) -> Services:
+        """Return services of a run whose environments step here."""
+        return replace(services, elsewhere=self._actors.environment) if self._actors else services
+
+    def progress(self, progress: Progress | None) -> Progress | None:
+        """Return a run's progress with the line of its actors, where it has some."""
+        if progress is None or (actors := self._actors) is None:
+            return progress
+        return lambda done, planned, wins, more: progress(
+            done, planned, wins, "; ".join(text for text in (actors.line(), more) if text)
+        )
+
+
+def _drop_empty(path: Path) -> None:
+    """Remove a recording without an answer."""
+    if path.exists() and path.stat().st_size == 0:
+        path.unlink()
 
 
 class SignsOfLife:

@@ -1,0 +1,178 @@
+"""Episodes that actors of Ray step are those that threads play, whatever is lost on the way, and nothing is paid twice."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+from agent_envs import UsageError, fork, spec_json
+from agent_envs.base.errors import MissingExtra
+from agent_envs.base.jsonl_log import read_journal
+from agent_envs.rollout.episode_runner import Planned
+from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.ray_backend import Actors
+from agent_envs.rollout.run_many import RunLog, read_rows, run_many
+from agent_envs.services.run_services import Services
+from tests.needs import needs
+from tests.rollout import ray_toys
+from tests.toy import ID
+
+pytestmark = [needs("[ray]"), pytest.mark.heavy]
+TIMES = ("seconds", "agent_seconds")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A cluster of two CPUs for all tests, and the folder of the toys' marks, which its workers know."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ[ray_toys.FOLDER] = str(tmp_path_factory.mktemp("toys"))
+    os.environ["RAY_TOYS_DRIVER"] = str(os.getpid())
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield Path(os.environ[ray_toys.FOLDER])
+    ray.shutdown()
+
+
+def plan_of(env_id, count, **arguments):
+    spec = spec_json(gym.make(env_id, **arguments))
+    split = "test"
+    return [Planned(f"k{number}", spec, number % 10, split, number) for number in range(count)]
+
+
+def rows(path):
+    """A journal's rows by key, times left out."""
+    head, *episodes = read_rows(path)
+    plain = [{name: value for name, value in row.items() if name not in TIMES} for row in episodes]
+    return [head, *sorted(plain, key=lambda row: row["key"])]
+
+
+def journals(tmp_path, plan, policy, concurrency=4, other=None, **options):
+    """The journal of threads, then that of two actors."""
+    list(run_many(plan, policy, concurrency=concurrency, journal=tmp_path / "threads.jsonl", pause_seconds=0.01))
+    with Actors(2, with_state=getattr(policy, "needs_env", False), **options) as actors:
+        services = Services(elsewhere=actors.environment)
+        journal = tmp_path / "ray.jsonl"
+        list(
+            run_many(
+                plan, other or policy, concurrency=concurrency, journal=journal, services=services, pause_seconds=0.01
+            )
+        )
+    return rows(tmp_path / "threads.jsonl"), rows(tmp_path / "ray.jsonl")
+
+
+@pytest.mark.parametrize("agent", ["random", "solver"])
+@pytest.mark.parametrize("name", ["SearchQA", "Tau2Retail", "SortExpA"])
+def test_the_journal_is_that_of_threads(folder, tmp_path, name, agent):
+    plan = plan_of(f"agent_envs/{name}-v0", 8)
+    threads, ray = journals(tmp_path, plan, CompanionPolicy(agent), saved_turns=2)
+    assert ray == threads and len(ray) == 9
+
+
+def test_a_fault_stays_one_with_its_cause(folder, tmp_path):
+    threads, ray = journals(tmp_path, plan_of("toy/Away-v0", 4), ray_toys.Talker())
+    assert ray == threads
+    assert {(row["status"], row["fault"]) for row in ray[1:]} == {("fault", "the service is away")}
+
+
+def test_twenty_actors_are_lost_and_no_episode(folder, tmp_path):
+    import ray
+
+    order, policy, over = random.Random(0), ray_toys.Talker(0.02), threading.Event()
+    plan, kills = plan_of(ID, 400, turns=30), []
+    list(run_many(plan, ray_toys.Talker(), concurrency=16, journal=tmp_path / "threads.jsonl"))
+    with Actors(2, saved_turns=4) as actors:
+
+        def kill():
+            while len(kills) < 20 and not over.is_set():
+                place = order.choice(actors._places)
+                turns = actors._turns
+                while actors._turns < turns + 40 and not over.is_set():
+                    time.sleep(0.01)
+                if place.handle is not None and place.losses == 0:
+                    ray.kill(place.handle)
+                    kills.append(place)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        services = Services(elsewhere=actors.environment)
+        list(run_many(plan, policy, concurrency=16, journal=tmp_path / "ray.jsonl", services=services))
+        over.set()
+        killer.join()
+        assert actors.line().startswith("2 actors, 0 episodes open, ")
+    assert len(kills) == 20 and sum(place.life for place in actors._places) >= 15
+    assert rows(tmp_path / "ray.jsonl") == rows(tmp_path / "threads.jsonl")
+    assert set(Counter(policy.calls).values()) == {1} and len(policy.calls) == 400 * 30
+
+
+def test_answers_of_services_outlive_the_actor_that_asked(folder, tmp_path):
+    plan = plan_of("toy/Paid-v0", 3, turns=4)
+    with Actors(2) as actors, actors.recording(tmp_path / "externals.jsonl") as recording:
+        log = RunLog(tmp_path / "ray.jsonl", recording=recording)
+        services = Services(elsewhere=actors.environment)
+        ends = list(run_many(plan, ray_toys.Talker(), journal=log, services=services))
+        assert sum(place.life for place in actors._places) >= 2
+    assert {result.status for _, result in ends} == {"truncated"}
+    calls = (folder / "calls").read_text().split()
+    assert sorted(calls) == sorted(set(calls)) and len(calls) == 12
+    assert len(list(read_journal(tmp_path / "externals.jsonl"))) == 12
+
+
+def test_a_worker_without_memory(folder, tmp_path):
+    (folder / "dead").unlink(missing_ok=True)
+    with Actors(1) as actors:
+        services = Services(elsewhere=actors.environment)
+        ends = list(run_many(plan_of("toy/Dying-v0", 2), ray_toys.Talker(), concurrency=2, services=services))
+        assert {result.status for _, result in ends} == {"truncated"} and actors._places[0].life == 1
+        plan = plan_of("toy/Dying-v0", 1, once=False)
+        ((_, result),) = run_many(plan, ray_toys.Talker(), services=services, pause_seconds=0.0)
+    assert result.status == "fault" and "an actor was lost 5 times" in result.fault and "\n" not in result.fault
+
+
+def test_what_a_worker_lacks_is_one_line(folder):
+    with Actors(1) as actors:
+        plan = plan_of("toy/Lacking-v0", 2)
+        with pytest.raises(MissingExtra, match=r'^BabyAI needs minigrid: pip install "agent-envs\[babyai\]"$'):
+            list(run_many(plan, ray_toys.Talker(), services=Services(elsewhere=actors.environment)))
+
+
+def test_a_fork_steps_here_where_the_state_is(folder):
+    (item,) = plan_of(ID, 1)
+    for with_state in (True, False):
+        with Actors(1, with_state=with_state) as actors:
+            env = actors.environment(gym.make(ID), item.spec)
+            env.reset(seed=0, options={"task": 0, "split": "test", "episode_key": "k"})
+            env.step("<luck>x</luck>")
+            if not with_state:
+                with pytest.raises(UsageError, match="cannot be forked: leave out --backend ray"):
+                    fork(env)
+                continue
+            twin = fork(env)
+            assert twin.step("<luck>x</luck>") == env.step("<luck>x</luck>")
+            with pytest.raises(UsageError, match="an action is a str"):
+                env.step(None)
+
+
+def test_a_killed_driver_goes_on(tmp_path):
+    command = [sys.executable, "-m", "agent_envs", "eval"]
+    begin = [*command, "SearchQA", "--agent", "heuristic", "-n", "60", "--concurrency", "4"]
+    subprocess.run([*begin, "--out", tmp_path / "threads"], check=True, capture_output=True)
+    with subprocess.Popen([*begin, "--out", tmp_path / "ray", "--backend", "ray"], stderr=subprocess.PIPE) as driver:
+        journal, end = tmp_path / "ray" / "journal.jsonl", time.monotonic() + 240
+        while not (journal.exists() and journal.read_bytes().count(b"\n") > 10):
+            assert driver.poll() is None and time.monotonic() < end
+            time.sleep(0.01)
+        driver.send_signal(signal.SIGKILL)
+    resumed = [*command, "--resume", tmp_path / "ray", "--backend", "ray", "--actors", "1", "--json"]
+    done = subprocess.run(resumed, check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout)["complete"]
+    assert rows(journal) == rows(tmp_path / "threads" / "journal.jsonl")
