@@ -36,7 +36,11 @@ _PLACEHOLDER = re.compile(
     r"your (?:final |search )?(?:query|answer|question|code|program)(?: here)?)\s*</\1>",
     re.IGNORECASE,
 )
-_BEGINS_PLACEHOLDER = re.compile(r">\s*(?:[.…\[({]|[aAoOyY])")
+# A turn in which no dialect can be: a thought or none, one closed tag, and no sign of any of the above in it.
+plain_turn = re.compile(
+    r"((?:<think>[^<\[◁]*+</think>)?)[^<>#\\\[◁]*+<(?!think|thought|reason|tool_call)([a-z_]++)>"
+    r"(?!\s*(?:\.|…|[({]?\s*(?i:your)|(?i:and|or)\b))[^<>#\\\[◁]++</\2>"
+).fullmatch
 # Qwen3-Coder's calls. Each part ends at the text's end at the latest, so that no start is looked at twice.
 _XML = re.compile(
     r"(<tool_call>\s*+)?<function=([^<>\s]{1,100})>(.*?)(?:</function>|(?=</tool_call>)|\Z)(?(1)(?:\s*+</tool_call>)?)",
@@ -95,9 +99,6 @@ def outside_thoughts(text: str) -> tuple[str, bool]:
     """Return a text less its thoughts, a blank where no space parts what was around one, and whether the last is open."""
     if "<" not in text and "THINK]" not in text and "◁" not in text:
         return text, False
-    plain = text.lower() if text.isascii() else "|>"  # a look that costs less than the pattern
-    if not ("think" in plain or "|>" in plain or "thought" in plain or "reasoning" in plain):
-        return text, False
     end = text.find("</think>") if text.startswith("<think>") else -1
     if end > 0 and "<" not in text[7:end] and "THINK]" not in text and _THOUGHT.search(text, end + 8) is None:
         return text[end + 8 :], False  # the usual turn
@@ -140,17 +141,13 @@ def action_name(line: str, names: Iterable[str]) -> str | None:
 
 def without_placeholders(text: str, tags: Iterable[str]) -> str:
     """Return a text with a blank for each of these tags that holds a mere placeholder (`<search>...</search>`)."""
-    if _BEGINS_PLACEHOLDER.search(text) is None:  # which costs a third
-        return text
     names = frozenset(tags)
     return _PLACEHOLDER.sub(lambda match: " " if match[1] in names else match[0], text)
 
 
 def before_run_on(text: str, action: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
     """Cut a reply where it begins the prompt's own form again behind an action, a pattern of the text; return an event."""
-    in_lines = "\n" in text and (":" in text or "your" in text.lower())  # a look that costs less than the pattern
-    may_run_on = in_lines or "<|" in text or "</s>" in text or "<end_of_turn>" in text
-    start = re.search(action(text), text, re.IGNORECASE) if may_run_on and _AGAIN.search(text) else None
+    start = re.search(action(text), text, re.IGNORECASE) if _AGAIN.search(text) else None
     again = _AGAIN.search(text, start.end()) if start else None
     if again is None:
         return text, ()

@@ -252,7 +252,9 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     """Return a JSON text's call, {} for absent arguments; Malformed with the reason if too long, too deep or no such JSON."""
     if len(body) > MAX_CALL_CHARACTERS:
         return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
-    if _depth(body) > MAX_CALL_DEPTH:  # how deep Python's own reader goes depends on its version
+    if (
+        body.count("{") + body.count("[") > MAX_CALL_DEPTH < _depth(body)
+    ):  # Python's own reader's depth depends on its version
         return Malformed(f"the tool call is nested more than {MAX_CALL_DEPTH} deep")
     try:
         value: Any = json.loads(body, parse_constant=no_constant)

@@ -294,7 +294,8 @@ def _copy(value: Any) -> Any:
     """Return plain data with its lists, tuples and mappings (as dicts) copied; all other values are the same objects."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_copy, value))
-    return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+    is_map = type(value) is not str and isinstance(value, Mapping)  # which takes long to say no
+    return {key: _copy(item) for key, item in value.items()} if is_map else value
 
 
 def _constructor_arguments(

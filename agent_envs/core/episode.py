@@ -74,7 +74,8 @@ class RewardSpec:
 
     def __call__(self, trajectory: Trajectory) -> Reward:
         """Return the reward of the newest turn: the sum of its terms; AssertionError for a term outside its bounds."""
-        total, values = 0.0, list[tuple[str, float]]()
+        total = 0.0
+        values: list[tuple[str, float]] = []  # `list[...]()` would cost as much as a term
         for term in self.terms:
             value = float(term.value(trajectory))
             if not term.low <= value <= term.high:

@@ -14,6 +14,7 @@ from agent_envs.base.dialects import (
     before_run_on,
     canonical_calls,
     outside_thoughts,
+    plain_turn,
     without_open_action,
     without_placeholders,
 )
@@ -92,6 +93,8 @@ class TurnForm:
         """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
+        if (plain := plain_turn(action)) and self.thoughts == "skip" and not self.reply_cut:
+            return self._advance(episode, action[plain.end(1) :])
         text, is_open = outside_thoughts(action) if self.thoughts == "skip" else (action, False)
         events: tuple[str, ...] = ()
         whole, text = text, self._without_open_action(text) if self.reply_cut else text

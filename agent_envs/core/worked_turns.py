@@ -124,5 +124,4 @@ def _example_env(env: Any) -> Any:
 
 def _task(source: Any, split: str, index: int) -> Any:
     """Return a task by an index beyond the size of its split, also of a source that would not give it to a reset."""
-    build = getattr(source, "build", None)
-    return build(split, index) if build is not None else source.get(split, index)
+    return getattr(source, "build", source.get)(split, index)

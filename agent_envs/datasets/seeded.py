@@ -58,8 +58,8 @@ class SeededSource(Uncopied, Generic[TaskT]):
     digest = ""
     bounded = False
 
-    def __init__(self, name: str, sizes: Mapping[str, int], *, cache_size: int = 0) -> None:
-        """Take the name, how many tasks of each split a reset draws from, and how many tasks to keep once they are made."""
+    def __init__(self, name: str, sizes: Mapping[str, int], *, cache_size: int = 64) -> None:
+        """Take the name, how many tasks of each split a reset draws from, and how many to keep, as a group resets to one."""
         self.name, self._sizes = name, dict(sizes)
         self.splits = tuple(self._sizes)
         self._task = lru_cache(maxsize=cache_size)(self.build) if cache_size else self.build

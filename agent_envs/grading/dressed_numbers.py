@@ -91,6 +91,12 @@ def is_plain(text: str) -> bool:
     return any(map(str.isdigit, text)) and _PLAIN.fullmatch(text.strip()) is not None
 
 
+@lru_cache(maxsize=64)
+def has_plain(golds: tuple[str, ...]) -> bool:
+    """Return whether a gold answer is a plain number, cached."""
+    return any(map(is_plain, golds))
+
+
 def numbers_in(text: str, most: int) -> set[str]:
     """Return the values of the numbers that stand free in a text, signs left out, at most `most` + 1 and ids.
 
@@ -148,7 +154,7 @@ def plain_boxes(text: str) -> tuple[str, tuple[str, ...]]:
 
 def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return (answer, ()), or, if it is one dressed number and a gold a plain one, (that number, an event)."""
-    number = plain_number(answer) if any(map(is_plain, golds)) and not is_plain(answer) else None
+    number = plain_number(answer) if has_plain(tuple(golds)) and not is_plain(answer) else None
     return (answer, ()) if number is None else (number, (f"tolerated: {answer.strip()[:60]!r} was read as {number}",))
 
 

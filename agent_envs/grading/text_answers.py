@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
-from agent_envs.grading.dressed_numbers import is_plain, plain_number
+from agent_envs.grading.dressed_numbers import has_plain, is_plain, plain_number
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -54,9 +54,10 @@ def same_answer(prediction: str, golds: Iterable[str]) -> bool:
 
     `20 USD` is 20; `20 %` and `2.0` are not, which a match without punctuation takes for it. "50 Cent" is no number.
     """
+    golds = tuple(golds)
+    if not has_plain(golds) or prediction in golds:
+        return exact_match(prediction, golds)
     for gold in golds:
-        if prediction == gold and is_plain(gold):
-            return True
         number = plain_number(gold) if is_plain(gold) else None
         value = plain_number(prediction) if number is not None else None
         by_value = number is not None and (value is not None or "%" in prediction)

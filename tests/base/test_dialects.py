@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_envs.base.dialects import (
     TOLERATED,
@@ -12,6 +14,7 @@ from agent_envs.base.dialects import (
     canonical_calls,
     may_be_call,
     outside_thoughts,
+    plain_turn,
     without_placeholders,
 )
 from agent_envs.base.protocol import (
@@ -147,6 +150,55 @@ def test_thoughts_are_taken_out(text, outside, is_open):
     assert outside_thoughts(text) == (outside, is_open)
 
 
+TURN = st.lists(
+    st.sampled_from(
+        [
+            "<think>",
+            "</think>",
+            "<search>",
+            "</search>",
+            "<answer>",
+            "</answer>",
+            "<tool_call>",
+            "[THINK]",
+            "<|im_end|>",
+        ]
+        + [
+            "...",
+            "and",
+            "your query",
+            "(",
+            "####",
+            "5",
+            "a, B",
+            "\n",
+            " ",
+            "\nQuestion: b",
+            "\\boxed{5}",
+            '{"name": "a"}',
+        ]
+    ),
+    max_size=8,
+).map("".join)
+
+
+@given(TURN)
+def test_a_plain_turn_has_nothing_to_tolerate(text):
+    if plain := plain_turn(text):
+        rest, is_open = outside_thoughts(text)
+        assert (rest, is_open) == (text[plain.end(1) :], False)
+        assert before_run_on(rest, lambda _: r"####[^\n]*\d") == canonical_calls(rest, SCHEMAS) == (rest, ())
+        assert without_placeholders(rest, ("search", "answer")) == rest
+        assert plain_boxes(rest)[0] == plain_marked_numbers(rest, "####")[0] == rest
+
+
+@pytest.mark.parametrize(
+    "text", ["<a>B, C</a>", "A sum: <a>(1+2)</a>", "<think>x < y</think>\n<a>B</a>", "<a>android</a>"]
+)
+def test_usual_turns_are_plain(text):
+    assert (plain_turn(text) is None) == ("x < y" in text)
+
+
 @pytest.mark.parametrize(
     "part",
     [
@@ -187,6 +239,7 @@ def test_readers_return_on_long_hostile_texts(part):
     assert all(event.startswith(TOLERATED) for event in canonical_calls(text, SCHEMAS)[1])
     assert text.startswith(before_run_on(text, lambda text: "####")[0])
     assert len(outside_thoughts(text)[0]) <= len(text) and len(without_placeholders(text, ["a"])) <= len(text)
+    assert plain_turn(text) is None and plain_turn(f"<a>{text}</a>{text}<a>") is None
     assert are_told(["61", "blue"], [text]) == (False, False) and action_name(text, ["go"]) is None
     for _, events in (plain_boxes(text), plain_marked_numbers(text, "####")):
         assert all(event.startswith(TOLERATED) for event in events)

@@ -192,8 +192,7 @@ class TextGame(TurnEnv):
         parsed = _parse(text)
         if not isinstance(parsed, Say):
             return None, parsed if isinstance(parsed, Malformed) else Malformed("no action found")
-        name = " ".join(_EDGES.sub("", parsed.text[:MAX_NAME_CHARACTERS].lower()).replace("_", " ").split())
-        number = self._numbers.get(name)
+        number = self._numbers.get(_plain_name(parsed.text[:MAX_NAME_CHARACTERS]))
         if number is None:
             names = ", ".join(action.name for action in self.game.actions)
             return None, Malformed(f"{_shorten(parsed.text)!r} is no action; name one of {names}")
@@ -202,14 +201,11 @@ class TextGame(TurnEnv):
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a turn whose line is no action as the longest action name it begins with, and a note; others unchanged."""
         line = _parse(text)
-        if not isinstance(line, Say) or self.action_of(text)[0] is not None:
+        if self.action_of(text)[0] is not None or not isinstance(line, Say):
             return text, ()
         name = action_name(line.text, self._numbers)
-        return (
-            (f"{PROTOCOL.label} {name}", (f"tolerated: {_shorten(line.text)!r} was read as {name}",))
-            if name
-            else (text, ())
-        )
+        note = f"tolerated: {_shorten(line.text)!r} was read as {name}"
+        return (f"{PROTOCOL.label} {name}", (note,)) if name else (text, ())
 
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
         """Return a task's first state and the first messages: the prompt with its slots filled, and the description."""
@@ -298,6 +294,12 @@ A turn whose action is not in the list counts as `{default}`, unless invalid tur
 def _observation(text: str) -> Message:
     """Return a text as a message from the environment."""
     return Message("user", text, "environment")
+
+
+@lru_cache(maxsize=64)  # turns name few actions
+def _plain_name(text: str) -> str:
+    """Return the name of an action in lower case, without signs at its ends, words one blank apart; cached."""
+    return " ".join(_EDGES.sub("", text.lower()).replace("_", " ").split())
 
 
 def _shorten(text: str) -> str:
