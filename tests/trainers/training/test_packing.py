@@ -157,7 +157,7 @@ def test_a_model_whose_packed_states_differ_takes_the_plain_path():
 def test_checkpointed_layers_run_again_as_they_ran(kind, reentrant, monkeypatch):
     model = make(kind)
     expected = backward(model, 10_000)
-    model.activation_checkpointing_enable({"use_reentrant": reentrant})
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)({"use_reentrant": reentrant})
     model.enable_input_require_grads()
     layers = [module for module in model.modules() if getattr(module, "gradient_checkpointing", False)]
     functions = [layer._gradient_checkpointing_func for layer in layers]
