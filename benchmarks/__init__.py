@@ -9,6 +9,7 @@ Modules, in reading order:
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
     kills: evaluations killed and resumed.
     pool: memory, CPU a turn and bytes of many open episodes.
+    serving: the environment server beside OpenEnv's own: CPU a turn and memory a session.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart: BM25 beside rank-bm25; indexes at a million passages.
     given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.

@@ -10,13 +10,21 @@ from agent_envs.integrations.session import Row, Session
 from agent_envs.integrations.upstream import built_later, needs
 
 
-def create_app(env_id: str, max_concurrent_envs: int = 64, **arguments: Any) -> Any:
-    """Return the server's application, which `uvicorn` runs; `env_id` is as `task_rows` takes it."""
+def create_app(env_id: str, max_concurrent_envs: int = 64, idle_seconds: float = 1800.0, **arguments: Any) -> Any:
+    """Return the server's application, which `uvicorn` runs; `agent-envs serve` has more sessions, a queue and forks.
+
+    Args:
+        env_id: as `task_rows` takes it.
+        max_concurrent_envs: sessions open at once; OpenEnv refuses the next.
+        idle_seconds: a session that nobody uses ends after that.
+        arguments: of the environment.
+    """
     with needs("openenv", "openenv"):
-        from openenv.core.env_server.http_server import create_app as served
+        from openenv.core.env_server import http_server
     ours = import_module(__name__)
     factory = partial(ours.AgentEnvironment, env_id, **arguments)
-    return served(factory, ours.Turn, ours.Seen, env_name="agent_envs", max_concurrent_envs=max_concurrent_envs)
+    limits = http_server.ConcurrencyConfig(max_concurrent_envs=max_concurrent_envs, session_timeout=idle_seconds)
+    return http_server.create_app(factory, ours.Turn, ours.Seen, env_name="agent_envs", concurrency_config=limits)
 
 
 def client(url: str) -> Any:

@@ -46,10 +46,10 @@ class Real:
 VERL = ("ray==2.60.0", "tensordict==0.10.0", "hydra-core==1.3.8", "transformers==5.10.*", "codetiming", "torchdata", "datasets",
         "fastapi", "uvicorn", "prometheus_client", "msgspec", "pyzmq", "cachetools", "dill", "pylatexenc")  # fmt: skip
 PACKAGES = {
-    "trl": Real(("trl==1.16.0", "datasets==5.2.0"), "trl_tools,trl_turns", "trl"),
+    "trl": Real(("trl==1.16.0", "datasets==5.2.0", "openenv==0.10.0"), "trl_tools,trl_turns", "trl"),
     "skyrl": Real(("skyrl-gym==0.4.0",), "skyrl", "skyrl_gym"),
     "openenv": Real(("openenv==0.10.0",), "openenv", "openenv"),
-    "verifiers": Real(("verifiers==0.4.0", "uv"), "verifiers", "verifiers"),
+    "verifiers": Real(("verifiers[openenv]==0.4.0", "uv"), "verifiers", "verifiers"),
     "verl": Real(VERL, "verl", "verl", ("verl==0.9.1",)),  # its trainer needs a GPU: its base class alone is run
     "gem": Real(("gem-llm==0.1.0", "requests"), "gem", "gem"),
     "inspect": Real(("inspect-ai==0.3.285",), "inspect_ai", "inspect_ai"),

@@ -350,6 +350,13 @@ def test_gems_vectors_give_seeds_and_its_copies_fork():
     assert first.step("<compare>A, B</compare>")[:4] == twin.step("<compare>A, B</compare>")[:4]
 
 
+def test_openenv_gets_limits():
+    module = importlib.import_module("agent_envs.integrations.openenv")
+    limits = module.create_app("SortExpA", 7, idle_seconds=60.0).limits
+    assert (limits.max_concurrent_envs, limits.session_timeout) == (7, 60.0)
+    assert module.create_app("SortExpA").limits.session_timeout == 1800.0
+
+
 def test_openenv_lists_tasks_and_takes_numbers():
     module = importlib.import_module("agent_envs.integrations.openenv")
     env = module.AgentEnvironment("SortExpA")

@@ -2,9 +2,13 @@ import asyncio
 import json
 from contextlib import contextmanager
 
+from openenv.core.env_server.types import ConcurrencyConfig as ConcurrencyConfig
 
-def create_app(env, action_cls, observation_cls, env_name=None, max_concurrent_envs=None):
-    return _App(env, action_cls)
+
+def create_app(env, action_cls, observation_cls, env_name=None, max_concurrent_envs=None, concurrency_config=None):
+    app = _App(env, action_cls)
+    app.limits = concurrency_config
+    return app
 
 
 class _App:

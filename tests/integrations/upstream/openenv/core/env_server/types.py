@@ -10,6 +10,11 @@ class Action(BaseModel):
     metadata: dict[str, Any] = {}
 
 
+class ConcurrencyConfig(BaseModel):
+    max_concurrent_envs: int = 1
+    session_timeout: float | None = None
+
+
 class Observation(BaseModel):
     model_config = ConfigDict(extra="forbid")
     done: bool = False
