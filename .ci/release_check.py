@@ -21,7 +21,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 # Each is an extra's own id, or a part of the package that an old release of a dependency would break first.
 CHECKED = ("SearchQA", "Sort", "Tau2Telecom", "LegalSearch", "BabyAI", "Crafter")
 LICENCES = (
-    "MIT", "BSD", "Apache", "ISC", "Python Software Foundation", "PSF", "MPL", "Mozilla Public License", "Unlicense",
+    "MIT License", "MIT OR", "MIT AND", "BSD", "Apache", "ISC License", "Python Software Foundation", "PSF", "MPL", "Mozilla Public License", "Unlicense",
     "LGPL", "Lesser General Public License", "HPND", "CC0", "zlib", "0BSD", "Public Domain", "CNRI-Python",
 )  # fmt: skip
 
@@ -38,7 +38,7 @@ def main() -> int:
     for step, arguments in (*steps, (check_licences, (pythons[-1],))):
         try:
             print(f"ok    {step(*arguments)}", flush=True)
-        except (subprocess.CalledProcessError, ValueError) as error:
+        except (subprocess.CalledProcessError, ValueError, OSError, StopIteration) as error:
             output = f"\n{error.stdout}{error.stderr}" if isinstance(error, subprocess.CalledProcessError) else ""
             print(f"FAILED {step.__name__} {' '.join(arguments)}: {error}{output}", file=sys.stderr)
             return 1
