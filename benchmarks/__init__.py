@@ -22,7 +22,7 @@ Modules, in reading order:
     naive_rag, legal_learn: an agent that reads what one search shows; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
-    grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
+    grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU; sampling and steps of real shapes on a GPU.
     small_calc_bench: `trainers/SmallCalcBench-v0` under the name of its module that earlier runs hold.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.

@@ -1,9 +1,13 @@
-"""A GRPO step of Qwen2.5-3B's shape, with random weights, is timed on a GPU: tokens a second, memory, use of the GPU.
+"""Sampling and GRPO steps of real models' shapes, with random weights, are timed on a GPU: tokens a second, memory, MFU.
 
-    python -m benchmarks.gpu_step --peak-tflops 989 --out benchmarks/results/gpu_step.json
+    python -m benchmarks.gpu_step --profile --out benchmarks/results/gpu_step.json
+    python -m benchmarks.gpu_step --only 3B
 
-It has not been run on a GPU yet: no figure of it is known. Beside TRL where the interpreter of `.venv-peers/trl` is there and
-sees the GPU too. Both play what `benchmarks.grpo_step` plays, in bfloat16 with float32 weights and gradient checkpointing.
+The first takes every row but that of 3B, which needs about 80 GB, and is to take four minutes at most; nothing is downloaded.
+Rows of samples are one call of the engine, with plain passes and with CUDA graphs, beside `model.generate` of transformers on
+the same rows. Rows of steps are `trainers.grpo.train` on what `benchmarks.grpo_step` plays; `tiny-minute` is the preset of that
+name, without its warm start. `--profile` prints where a step's time goes; each part waits for the GPU, so the step is slower.
+`--rehearse` plays all rows with a model of no size, on a CPU too. No figure of the present engine on a GPU is known yet.
 
 Model-FLOPs utilisation counts what the mathematics needs, whoever computes it and how often: each token forward once when it is
 played, and forward and backward once in the update, 8 FLOPs a parameter and token, and attention's part of the same. So
@@ -15,79 +19,138 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grpo_step import OURS
+from benchmarks.grpo_step import NAMES, OURS
 from benchmarks.grpo_world import Shape, prompts, run_json, text
 
-CONFIG = {
-    "vocab_size": 151_936,
-    "hidden_size": 2048,
-    "intermediate_size": 11_008,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 2,
-    "rms_norm_eps": 1e-6,
+CONFIGS: dict[str, dict[str, Any]] = {  # of Qwen2's kind: SmolLM2-135M, Qwen2.5-0.5B and 3B
+    "135M": dict(zip(NAMES, (576, 1_536, 30, 9, 3, 49_152), strict=True)),
+    "494M": dict(zip(NAMES, (896, 4_864, 24, 14, 2, 151_936), strict=True)),
+    "3B": dict(zip(NAMES, (2_048, 11_008, 36, 16, 2, 151_936), strict=True)) | {"rms_norm_eps": 1e-6},
+    "none": dict(zip(NAMES, (32, 32, 1, 2, 1, 300), strict=True)),
 }
-PARAMETERS = 3_085_938_688  # embeddings once: they are tied
-SHAPES = {"1 turn": Shape(512, 1, 512, 0, 1.0), "4 turns": Shape(512, 4, 128, 256, 1.0)}
-TRL = Path(".venv-peers/trl/bin/python")
+PARAMETERS = {"135M": 134_515_008, "494M": 494_032_768, "3B": 3_085_938_688}  # embeddings once: they are tied
+SAMPLED = ("engine", "graphs", "transformers")  # by the 135M shape
+STEPS: dict[str, tuple[str, Shape, tuple[int, int]]] = {  # model, shape, groups and their size
+    "135M, 4 turns": ("135M", Shape(300, 4, 16, 128, 1.0), (16, 8)),
+    "494M, 1 turn": ("494M", Shape(256, 1, 128, 0, 1.0), (16, 8)),
+    "3B, 1 turn": ("3B", Shape(512, 1, 512, 0, 1.0), (8, 8)),
+    "3B, 4 turns": ("3B", Shape(512, 4, 128, 256, 1.0), (8, 8)),
+}
 
 
-def use(figures: dict[str, Any], rows: int, peak_tflops: float) -> float:
+def use(figures: dict[str, Any], model: str, rows: int, peak_tflops: float) -> float:
     """Return the share of the GPU's arithmetic that a step used."""
-    length = figures["tokens"] / rows
+    config, length = CONFIGS[model], figures["tokens"] / rows
     # Scores and their weighted sums: 4 FLOPs a width, layer and token attended to, of which there are half the length.
-    attention = 4 * CONFIG["num_hidden_layers"] * CONFIG["hidden_size"] * length / 2
-    return float(4 * (2 * PARAMETERS + attention) * figures["tokens"] / figures["step"] / (peak_tflops * 1e12))
+    attention = 4 * config["num_hidden_layers"] * config["hidden_size"] * length / 2
+    return float(4 * (2 * PARAMETERS[model] + attention) * figures["tokens"] / figures["step"] / (peak_tflops * 1e12))
 
 
-def commands() -> dict[str, list[str]]:
-    """Return the command that measures each side; TRL's where it is installed and sees the GPU."""
-    by_side = {"ours": OURS}
-    probe = "import torch, trl; raise SystemExit(not torch.cuda.is_available())"
-    if TRL.exists() and subprocess.run([str(TRL), "-c", probe], check=False).returncode == 0:
-        by_side["trl"] = [str(TRL), "benchmarks/peers/trl_step.py"]
-    return by_side
+def sample(folder: str, how: str, rows: int, prompt: int, new: int) -> dict[str, Any]:
+    """Return the tokens a second of the second of two calls that continue random prompts in bfloat16."""
+    import torch
+
+    from benchmarks.grpo_world import clock, peak_mb
+    from trainers.contracts import Prefix, Sampling
+    from trainers.engines.hf import HFEngine
+    from trainers.settings import ModelSettings
+    from trainers.training.models import load_model
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(ModelSettings(folder), device)[0].eval()
+    ids = torch.randint(300, (rows, prompt), generator=torch.Generator().manual_seed(0))
+    engine = HFEngine(model, None, batch=rows, eos_ids=(), graphs=how == "graphs")
+    prefixes = [Prefix(tuple(row), new, seed=at) for at, row in enumerate(ids.tolist())]
+    options: dict[str, Any] = {"do_sample": True, "max_new_tokens": new, "min_new_tokens": new, "pad_token_id": 0}
+    seconds = 0.0
+    with torch.inference_mode(), torch.autocast(device, torch.bfloat16):
+        for _ in range(2):
+            began = clock()
+            if how == "transformers":
+                model.generate(ids.to(device), attention_mask=torch.ones_like(ids).to(device), **options)
+            else:
+                engine.generate(prefixes, Sampling())
+            seconds = clock() - began
+    return {"sampled": rows * new, "step": seconds, "peak_mb": peak_mb()}
+
+
+def cells(options: argparse.Namespace, folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the rows that are asked for, each with its model and what its process reads."""
+    few = {"rows": 4, "prompt": 40, "new": 4} if options.rehearse else {"rows": 128, "prompt": 133, "new": 128}
+    by_name: dict[str, tuple[str, dict[str, Any]]] = {}
+    for how in SAMPLED:
+        if how != "graphs" or not options.rehearse:
+            by_name[f"135M, {how}"] = "135M", {"how": how, **few}
+    for name, (model, full, (groups, size)) in STEPS.items():
+        shape = replace(full, prompt=40, sampled=4) if options.rehearse else full
+        cell = asdict(shape) | {"text": text(shape.shown), "prompts": prompts(shape.prompt), "steps": options.steps}
+        cell |= {"groups": 2, "group_size": 2} if options.rehearse else {"groups": groups, "group_size": size}
+        cell |= {"micro_rows": options.micro_rows, "checkpointing": model == "3B", "dtype": "bfloat16"}
+        by_name[name] = model, cell | {"batch": 128, "graphs": options.graphs, "profile": options.profile}
+    tiny = {"preset": "tiny-minute", "steps": options.steps, "plays": 64 if options.rehearse else 2_048}
+    by_name["tiny-minute"] = "", tiny | {"profile": options.profile, "graphs": options.graphs}
+    words = options.only or ([""] if options.rehearse else ["135M", "494M", "tiny"])
+    return {
+        name: (model, cell | {"model": str(folder / model)})
+        for name, (model, cell) in by_name.items()
+        if any(word in name for word in words)
+    }
+
+
+def line(name: str, figures: dict[str, Any]) -> str:
+    """Return a row as text, with the parts of its steps in the lines below."""
+    parts = "".join(f"\n    {part:<24}{seconds:>10.3f} s a step" for part, seconds in figures.get("parts", {}).items())
+    return (
+        f"{name:<20}{figures['sampled'] / figures['step']:>10,.0f} sampled tokens/s{figures['step']:>10.3f} s"
+        f"{figures['peak_mb'] / 1024:>8.1f} GB{figures.get('mfu', 0):>8.1%} MFU{parts}"
+    )
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peak-tflops", type=float, default=989.0, help="of the GPU, dense bfloat16 (H100, H200: 989)")
-    parser.add_argument("--groups", type=int, default=8)
-    parser.add_argument("--group-size", type=int, default=8)
+    parser.add_argument("--only", nargs="*", help="rows whose names hold one of these words; all but 3B otherwise")
     parser.add_argument("--micro-rows", type=int, default=8, help="of the update")
-    parser.add_argument("--steps", type=int, default=4, help="the first one is not counted")
+    parser.add_argument("--steps", type=int, default=3, help="the first one is not counted")
+    parser.add_argument("--graphs", action="store_true", help="let steps sample with CUDA graphs")
+    parser.add_argument("--profile", action="store_true", help="print where a step's time goes")
+    parser.add_argument("--rehearse", action="store_true", help="all rows, with a model of no size")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--sample", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.sample:
+        cell = json.loads(Path(options.sample).read_text("utf-8"))
+        print(json.dumps(sample(cell["model"], cell["how"], cell["rows"], cell["prompt"], cell["new"])))
+        return
     import torch
 
-    if not torch.cuda.is_available():
-        raise SystemExit("gpu_step: torch sees no GPU here; this benchmark needs one with about 80 GB")
+    if not torch.cuda.is_available() and not options.rehearse:
+        raise SystemExit("gpu_step: torch sees no GPU here; --rehearse plays the rows without one")
     rows: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([*OURS, json.dumps(CONFIG), folder], check=True)
-        for name, shape in SHAPES.items():
-            cell = asdict(shape) | {"model": folder, "text": text(shape.shown), "prompts": prompts(shape.prompt)}
-            cell |= {"groups": options.groups, "group_size": options.group_size, "micro_rows": options.micro_rows}
-            cell |= {"steps": options.steps, "checkpointing": True, "dtype": "bfloat16"}
-            file = Path(folder) / "cell.json"
-            file.write_text(json.dumps(cell), "utf-8")
-            for side, command in commands().items():
-                figures = run_json([*command, str(file)])
-                figures["mfu"] = use(figures, options.groups * options.group_size, options.peak_tflops)
-                rows[f"{name}, {side}"] = figures
-                print(
-                    f"{name + ', ' + side:<16}{figures['sampled'] / figures['step']:>8,.0f} sampled tokens/s"
-                    f"{figures['step']:>8.2f} s a step{figures['peak_mb'] / 1024:>8.1f} GB{figures['mfu']:>8.1%} MFU"
-                    f"{figures.get('slots_in_use', 1):>8.1%} of slots in use"
-                )
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name, (model, cell) in cells(options, folder).items():
+            if model and not (folder / model).exists():
+                config = CONFIGS["none" if options.rehearse else model]
+                subprocess.run([*OURS, json.dumps(config), cell["model"]], check=True, stderr=subprocess.DEVNULL)
+            (folder / "cell.json").write_text(json.dumps(cell), "utf-8")
+            ours = [sys.executable, "-m", "benchmarks.gpu_step", "--sample"] if "how" in cell else OURS
+            figures = rows[name] = run_json([*ours, str(folder / "cell.json")])
+            if "groups" in cell and not options.rehearse:
+                figures["mfu"] = use(figures, model, cell["groups"] * cell["group_size"], options.peak_tflops)
+            print(line(name, figures), flush=True)
+    print(f"{time.perf_counter() - began:.0f} s in all")
     if options.out:
         record: dict[str, Any] = {"command": "python -m benchmarks.gpu_step " + " ".join(sys.argv[1:])}
-        record |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
+        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+        record |= {"gpu": gpu, "torch": torch.__version__, "rows": rows}
         options.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
 
 

@@ -37,21 +37,10 @@ from benchmarks.steps import peer_python
 
 OURS = [sys.executable, "-m", "benchmarks.grpo_world"]
 GROUPS, GROUP_SIZE = 8, 4
+NAMES = "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads vocab_size".split()
 SIZES = {  # of Qwen2: 0.82 and 9.43 million parameters
-    "1m": {
-        "hidden_size": 128,
-        "intermediate_size": 384,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    },
-    "10m": {
-        "hidden_size": 320,
-        "intermediate_size": 896,
-        "num_hidden_layers": 8,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-    },
+    "1m": dict(zip(NAMES, (128, 384, 4, 4, 2), strict=False)),
+    "10m": dict(zip(NAMES, (320, 896, 8, 8, 4), strict=False)),
 }
 SIDES: dict[str, dict[str, Any]] = {
     "ours": {},

@@ -4,6 +4,8 @@ An episode is a prompt, turns of the policy, and a constant text between them; t
 the same from the same folder of weights: see `benchmarks/peers/trl_step.py`.
 """
 
+import functools
+import importlib
 import json
 import resource
 import statistics
@@ -11,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -125,11 +127,54 @@ def save_model(config: dict[str, Any], folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+PARTS = {  # of a step, and the function that does it
+    "sampling": "trainers.engines.hf:HFEngine.generate",
+    "sampling: prefixes": "trainers.engines.hf:prefill",
+    "environment steps": "agent_envs.core.env:TurnEnv.step",
+    "tokenising": "trainers.tokens:Conversation.observe",
+    "tokenising: prompts": "trainers.tokens:ChatTokenizer.open",
+    "tokenising: the record": "trainers.engine_policy:EnginePolicy.rebuild",
+    "update": "trainers.grpo:update",
+}
+
+
+def time_parts() -> dict[str, float]:
+    """Have the functions of PARTS timed from now on; return the seconds of each, the GPU's included, as they grow."""
+    seconds = dict.fromkeys(PARTS, 0.0)
+    for name, place in PARTS.items():
+        module, _, path = place.partition(":")
+        *owners, last = path.split(".")
+        owner: Any = functools.reduce(getattr, owners, importlib.import_module(module))
+        setattr(owner, last, _timed(getattr(owner, last), seconds, name))
+    return seconds
+
+
+def _timed(function: Any, seconds: dict[str, float], part: str) -> Any:
+    """Return a function that adds the seconds of its calls to what a part took."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        """Call the function."""
+        began = clock()
+        result = function(*arguments, **options)
+        seconds[part] += clock() - began
+        return result
+
+    return call
+
+
 def settings_of(cell: dict[str, Any]) -> Any:
-    """Return the trainer's settings for a cell."""
+    """Return the trainer's settings for a cell: of a preset without warm start and measures, or of a shape."""
     from trainers import settings as parts
+    from trainers.command_line import load_preset
     from trainers.grpo import GRPOSettings
 
+    unmeasured = {"evaluation": parts.EvalSettings(every=0, tasks=0, test_tasks=0)}
+    quiet = {"log": parts.LogSettings(checkpoint_every=0, curves=False), "steps": cell["steps"], **unmeasured}
+    if "preset" in cell:
+        settings = load_preset(GRPOSettings, "grpo", cell["preset"])
+        model = replace(settings.model, tokenizer_plays=cell["plays"])
+        sampling = replace(settings.sampling, graphs=cell["graphs"])
+        return replace(settings, warm_start=parts.WarmStartSettings(), model=model, sampling=sampling, **quiet)
     arguments = json.dumps({"prompt": cell["prompt"], "turns": cell["turns"], "result_length": cell["shown"]})
     length = (
         cell["prompt"] + cell["turns"] * cell["sampled"] + (cell["turns"] - 1) * (cell["shown"] + WRAPPING + CLOSING)
@@ -139,14 +184,17 @@ def settings_of(cell: dict[str, Any]) -> Any:
         model=parts.ModelSettings(
             name=cell["model"], dtype=cell["dtype"], gradient_checkpointing=cell["checkpointing"]
         ),
-        sampling=parts.SamplingSettings(max_new_tokens=cell["sampled"], max_context=2048),
+        sampling=parts.SamplingSettings(
+            max_new_tokens=cell["sampled"],
+            max_context=2048,
+            batch=cell.get("batch", 64),
+            graphs=cell.get("graphs", False),
+        ),
         optim=parts.OptimSettings(learning_rate=1e-5),
-        evaluation=parts.EvalSettings(every=0, tasks=0, test_tasks=0),
-        log=parts.LogSettings(checkpoint_every=0),
-        steps=cell["steps"],
         tasks_per_step=cell["groups"],
         group_size=cell["group_size"],
         token_budget=cell["micro_rows"] * length if "micro_rows" in cell else GRPOSettings.token_budget,
+        **quiet,
     )
 
 
@@ -158,9 +206,11 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     gym.register(id="benchmarks/World-v0", entry_point="benchmarks.grpo_world:PromptWorld")
     settings = settings_of(cell)
     marks: list[dict[str, float]] = []
+    seconds = time_parts() if cell.get("profile") else {}
     with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run") as run:
         engine: Any = run.parts.engine
-        engine.eos_ids = frozenset()
+        if "preset" not in cell:
+            engine.eos_ids = frozenset()
         original_end_step = run.end_step
         print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)
 
@@ -170,7 +220,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
             mark = {"end": clock(), "generation": stats["cpu_seconds/sampling"], "peak_mb": peak_mb()}
             mark["sampled"] = sum(sum(sequence.trained) for sequence in sequences)
             mark["tokens"] = sum(len(sequence.ids) for sequence in sequences)
-            marks.append(mark)
+            marks.append(mark | seconds)
             original_end_step(stats, groups)
 
         run.end_step = end_step  # type: ignore[method-assign]
@@ -183,6 +233,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
         "sampled": statistics.mean(mark["sampled"] for mark in marks[1:]),
         "tokens": statistics.mean(mark["tokens"] for mark in marks[1:]),
         "peak_mb": marks[-1]["peak_mb"],
+        "parts": {name: (marks[-1][name] - marks[0][name]) / len(steps) for name in seconds},
         "slots_in_use": engine.sampled_tokens / engine.slot_passes,
         "versions": {name: version(name) for name in ("torch", "transformers", "accelerate", "numpy")},
     }

@@ -8,20 +8,14 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from benchmarks import grpo_world
-from benchmarks.gpu_step import CONFIG, PARAMETERS, use
-from benchmarks.grpo_step import OURS, cheapest, compare_sides, table, write
+from benchmarks import gpu_step, grpo_world
+from benchmarks.gpu_step import CONFIGS, PARAMETERS, use
+from benchmarks.grpo_step import NAMES, OURS, cheapest, compare_sides, table, write
 from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, prompts, run_json, save_model, text
 from tests import ROOT
 from tests.trainers.forked import ended, run_module, started
 
-SMALL = {
-    "hidden_size": 32,
-    "intermediate_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-}
+SMALL = dict(zip(NAMES, (32, 32, 1, 2, 1), strict=False))
 
 
 def test_a_cell_plays_and_trains_on_as_many_tokens_as_its_shape_says(tmp_path: Path, monkeypatch: Any) -> None:
@@ -55,15 +49,8 @@ def opening(tokenizer: Any, said: str) -> list[int]:
 
 def cell_of(step: float, tokens: float = 100.0) -> dict[str, Any]:
     """A measurement."""
-    return {
-        "step": step,
-        "steps": [step],
-        "generation": step / 2,
-        "sampled": 50,
-        "tokens": tokens,
-        "peak_mb": 100 * step,
-        "load": 1.0,
-    }
+    times = {"step": step, "steps": [step], "generation": step / 2}
+    return times | {"sampled": 50, "tokens": tokens, "peak_mb": 100 * step, "load": 1.0}
 
 
 def test_ratios_are_those_of_rounds_and_targets_are_told() -> None:
@@ -116,10 +103,11 @@ def test_unequal_work_is_no_comparison() -> None:
 
 
 def test_the_use_of_a_gpu_counts_every_token_four_times_forward() -> None:
-    short = use({"tokens": 64.0, "step": 1.0}, rows=64, peak_tflops=1e-12)
-    assert short == pytest.approx(8 * PARAMETERS * 64, rel=1e-4)
-    long = use({"tokens": 64.0 * 8192, "step": 1.0}, rows=64, peak_tflops=1e-12) / 8192
-    assert long / short - 1 == pytest.approx(4 * 36 * CONFIG["hidden_size"] * 4096 / (2 * PARAMETERS), rel=1e-3)
+    short = use({"tokens": 64.0, "step": 1.0}, "3B", rows=64, peak_tflops=1e-12)
+    assert short == pytest.approx(8 * PARAMETERS["3B"] * 64, rel=1e-4)
+    long = use({"tokens": 64.0 * 8192, "step": 1.0}, "3B", rows=64, peak_tflops=1e-12) / 8192
+    width = CONFIGS["3B"]["hidden_size"]
+    assert long / short - 1 == pytest.approx(4 * 36 * width * 4096 / (2 * PARAMETERS["3B"]), rel=1e-3)
 
 
 def test_without_a_gpu_its_benchmark_refuses_in_one_line(tmp_path: Path) -> None:
@@ -127,3 +115,18 @@ def test_without_a_gpu_its_benchmark_refuses_in_one_line(tmp_path: Path) -> None
     errors = (tmp_path / "errors").read_text("utf-8")
     assert errors.count("\n") == 1
     assert "no GPU" in errors
+
+
+def test_its_rehearsal_plays_the_rows_without_one(tmp_path: Path, monkeypatch: Any) -> None:
+    only = ["engine", "transformers", "135M, 4 turns"]
+    monkeypatch.setattr(gpu_step.subprocess, "run", run_module)
+    monkeypatch.setattr(
+        "sys.argv", ["gpu_step", "--rehearse", "--profile", "--out", str(tmp_path / "rows"), "--only", *only]
+    )
+    gpu_step.main()
+    rows = json.loads((tmp_path / "rows").read_text("utf-8"))["rows"]
+    assert list(rows) == ["135M, engine", "135M, transformers", "135M, 4 turns"]
+    assert all(row["sampled"] / row["step"] > 0 for row in rows.values())
+    parts = rows["135M, 4 turns"]["parts"]
+    assert set(parts) == set(grpo_world.PARTS) and all(seconds > 0 for seconds in parts.values())
+    assert parts["sampling: prefixes"] < parts["sampling"]
