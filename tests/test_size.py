@@ -31,7 +31,7 @@ PARTS = {
     "tool_reasoning": (("envs/tool_reasoning",), 2_210, 2_210),
     "search_qa": (("envs/search_qa",), 860, 860),
     "authoring": (("authoring",), 184, 184),
-    "evaluation, cli": (("evaluation", "cli"), 6_426, 6_426),
+    "evaluation, cli": (("evaluation", "cli"), 6_429, 6_429),
     "integrations": (("integrations",), 910, 910),
     "serving": (("serving",), 1_050, 1_050),
     "agent_envs": ((".",), 46_600, 46_600),  # with room for a family as `agent-envs new` writes it

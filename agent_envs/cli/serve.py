@@ -62,12 +62,16 @@ def serve(
         exporters=frozenset(name for name, right in rights if right),
         limits=ServerLimits(sessions=sessions, idle_seconds=idle, step_seconds=deadline),
     ) as server:  # fmt: skip
-        try:
+
+        def announce() -> None:
+            """Print the address, or one line of JSON."""
             if as_json:
                 print(json.dumps({"url": server.url, "environments": list(server.served)}), flush=True)
             else:
                 show(f"{', '.join(server.served)} at {server.url}; Ctrl-C ends it")
-            server.serve_forever()
+
+        try:
+            server.serve_forever(announce)
         except KeyboardInterrupt:
             tell("stopped")
 

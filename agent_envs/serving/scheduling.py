@@ -71,13 +71,15 @@ class StepThreads:
                         self._hand_over()
 
     def _run(self, future: "asyncio.Future[Any]", call: Callable[[], Any]) -> Any:
-        """Return a call's result, or the exception that it raised."""
+        """Return a call's result, or the exception that it raised; what would end the thread and the event loop is an error."""
         with self._lock:
             self._running.add(future)
         try:
             return call()
         except Exception as error:  # noqa: BLE001 - the future carries it to who awaits it
             return error
+        except BaseException as error:  # noqa: BLE001 - an environment that exits takes no other session with it
+            return RuntimeError(f"the environment raised {type(error).__name__}")
 
     def _next(self) -> Job | None:
         """Return a job that waits; None where none does."""

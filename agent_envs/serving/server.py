@@ -66,16 +66,10 @@ class EnvServer:
     """Environments behind a socket. `serve_forever()` serves until Ctrl-C or `shutdown()`; a `with` block closes the socket."""
 
     def __init__(
-        self,
-        specs: Mapping[str, Mapping[str, Any]] | str,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        tokens: Mapping[str, str] | None = None,
-        exporters: frozenset[str] = frozenset(),
-        limits: ServerLimits | None = None,
-        tell: Callable[[str], None] = lambda line: None,
-    ) -> None:
+        self, specs: Mapping[str, Mapping[str, Any]] | str, *, host: str = "127.0.0.1", port: int = 8000,
+        tokens: Mapping[str, str] | None = None, exporters: frozenset[str] = frozenset(),
+        limits: ServerLimits | None = None, tell: Callable[[str], None] = lambda line: None,
+    ) -> None:  # fmt: skip
         """Check access, make the environments and open the socket.
 
         Args:
@@ -116,8 +110,9 @@ class EnvServer:
         """The address that clients are given."""
         return url_of(self._socket)
 
-    def serve_forever(self) -> None:
-        """Answer until Ctrl-C, which goes on as KeyboardInterrupt, or until `shutdown`."""
+    def serve_forever(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Answer until Ctrl-C, then a KeyboardInterrupt, or until `shutdown`; `ready` is called once either ends it cleanly."""
+        self._ready = ready
         self._server.run([self._socket])
 
     def shutdown(self) -> None:
@@ -154,6 +149,7 @@ class EnvServer:
     async def _life(self, scope: Any, receive: Any, send: Any) -> None:
         """End idle sessions until the server ends."""
         await receive()
+        self._ready()
         await send({"type": "lifespan.startup.complete"})
         end = asyncio.ensure_future(receive())
         while not end.done():

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -127,12 +127,10 @@ class Sessions:
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of sessions that are open, that may be, and that clients wait for, and counts since the start."""
-        totals = self.totals
         return {
             "sessions": len(self._sessions), "max_sessions": self.limits.sessions, "queue": len(self._room),
             "under_way": sum(one.pending is not None for one in self._sessions.values()),
-            "turns": totals.turns, "faults": totals.faults,
-            "refusals": totals.refusals, "idle": totals.idle,
+            **asdict(self.totals),
         }  # fmt: skip
 
     # Sessions: they step in place.

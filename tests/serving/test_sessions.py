@@ -268,6 +268,8 @@ def test_a_fault_is_told_and_no_turn_is_taken(monkeypatch):
             raise EnvFault("the judge is away")
         if action == "break":
             raise KeyError("secret of the house")
+        if action == "exit":
+            raise SystemExit(3)
         return before(env, episode, HINT)
 
     monkeypatch.setattr(toys.Guess, "_advance", advance)
@@ -280,6 +282,9 @@ def test_a_fault_is_told_and_no_turn_is_taken(monkeypatch):
         assert seen(socket.ask("step", text="fail")[1]) == local([HINT])[1]
         _, data = socket.ask("step", text="break")
         assert data == {"message": "the server failed; its log says why", "code": "INTERNAL", "retryable": False}
+        for _ in range(2):  # nor does it take the thread of the others with it
+            assert socket.ask("step", text="exit")[1]["code"] == "INTERNAL"
+        assert lines.pop() == lines.pop() == "failed: RuntimeError: the environment raised SystemExit"
         assert (
             lines == ["failed: KeyError: 'secret of the house'"] and socket.ask("step", text=HINT)[0] == "observation"
         )
