@@ -8,7 +8,7 @@ Modules, in reading order:
     steps, search_steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
     kills: evaluations killed and resumed.
-    pool: memory, CPU a turn and bytes of many open episodes.
+    pool, ray_actors: memory, CPU a turn and bytes of many open episodes; the same by actors of Ray.
     serving: the environment server beside OpenEnv's own: CPU a turn and memory a session.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart: BM25 beside rank-bm25; indexes at a million passages.

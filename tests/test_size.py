@@ -35,7 +35,7 @@ PARTS = {
     "integrations": (("integrations",), 910, 910),
     "serving": (("serving",), 1_050, 1_050),
     "agent_envs": ((".",), 46_600, 46_600),  # with room for a family as `agent-envs new` writes it
-    "trainers": (("../trainers",), 8_360, 8_760),
+    "trainers": (("../trainers",), 8_360, 8_771),
     "leaderboard": (("../leaderboard",), 1_815, 1_815),
     "baselines": (("../baselines",), 2_670, 2_670),
     "benchmarks": (("../benchmarks",), 8_773, 8_773),

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from accelerate.utils import gather_object
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.rollout.episode_runner import Planned
+from agent_envs.rollout.ray_backend import Actors
 from trainers.command_line import one_line_errors, parse, write_result
 from trainers.costs import Costs, Paid, curve_points, in_words
+from trainers.engine_policy import EnginePolicy
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words, few_valid
 from trainers.run_parts import build_parts
@@ -70,13 +73,25 @@ class TrainingRun:
         self._saved_step, self._sampled = self.step, 0
         self._spending = spending or Costs()
         self._spending.begin(out, accelerator.process_index, accelerator.num_processes)
+        self._actors = contextlib.ExitStack()
+        self._elsewhere = self._begin_actors()
         self._set_services()
         self.weights_changed()
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
     def _set_services(self) -> None:
         """Give both policies the services of this step, which pay from the run's budget."""
-        self.parts.policy.services = self.parts.eval_policy.services = self._spending.services(self.step)
+        services = replace(self._spending.services(self.step), elsewhere=self._elsewhere)
+        self.parts.policy.services = self.parts.eval_policy.services = services
+
+    def _begin_actors(self) -> Callable[[Any, str], Any] | None:
+        """Return the call that places environments in actors, None for steps here; UsageError for what is only played here."""
+        sampling = self._settings.sampling
+        if sampling.backend == "threads":
+            return None
+        if not isinstance(self.parts.policy, EnginePolicy) or self._spending.prices:
+            raise UsageError("sampling.backend=ray plays turns of text, without models that cost: leave it out")
+        return self._actors.enter_context(Actors(sampling.actors)).environment
 
     @property
     def over(self) -> bool:
@@ -252,6 +267,7 @@ class TrainingRun:
         """Write what is buffered, stop the engine, and leave the other processes."""
         self._metrics.close()
         self._spending.close()
+        self._actors.close()
         if hasattr(self.parts.engine, "close"):
             self.parts.engine.close()
         self.parts.accelerator.end_training()

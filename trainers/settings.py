@@ -163,6 +163,8 @@ class SamplingSettings:
             task one budget: with expanded actions `max_new_tokens` is that already.
         batch: rows that the engine takes at a time.
         episodes: of text, played at a time; 0 for as many as `batch`. Two to four times as many leave rows that wait for slots.
+        backend: "threads", or "ray": actors of Ray step the environments of text (docs/scale.md); nothing that forks, as ARPO.
+        actors: of the backend "ray".
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
         sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
         memory_share: of the GPU's memory that vLLM takes.
@@ -181,6 +183,8 @@ class SamplingSettings:
     max_episode_tokens: int = 0
     batch: int = 64
     episodes: int = 0
+    backend: Literal["threads", "ray"] = "threads"
+    actors: int = 2
     template: str = "auto"
     sync_tolerance: float = 0.0
     memory_share: float = 0.4
@@ -190,7 +194,7 @@ class SamplingSettings:
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range."""
-        at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch")
+        at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch", "actors")
         if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
             raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
         for name in ("max_episode_tokens", "episodes", "cache_gb"):

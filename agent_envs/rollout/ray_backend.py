@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, redirect_stdout, suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -167,7 +167,7 @@ class _Place:
     calling: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Actors(AbstractContextManager["Actors"]):
+class Actors(ExitStack):
     """The actors of a run, as `Services.elsewhere` asks for them; a context manager that ends them, and the cluster it began.
 
     The cluster is that of the variable RAY_ADDRESS, else a local one.
@@ -184,6 +184,7 @@ class Actors(AbstractContextManager["Actors"]):
         Raises:
             MissingExtra: Ray is not installed.
         """
+        super().__init__()
         whole_number("Actors", "actors", actors)
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         try:
@@ -195,23 +196,19 @@ class Actors(AbstractContextManager["Actors"]):
         self._recording: Recording | None = None
         self._numbers, self._lock = count(1), threading.Lock()
         self._keys, self._turns, self._started = set[str](), 0, 0.0
-        self._stdout = redirect_stdout(sys.stderr)  # where Ray tells of lost workers, among a command's JSON otherwise
-        self._began = not ray.is_initialized()
-        if self._began:
+        self.enter_context(
+            redirect_stdout(sys.stderr)
+        )  # Ray tells of lost workers there, and not among a command's JSON
+        if not ray.is_initialized():
             local = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": actors, "include_dashboard": False}
             ray.init(log_to_driver=False, logging_level="ERROR", **local)
+            self.callback(ray.shutdown)
+        self.callback(self._end)
 
-    def __enter__(self) -> "Actors":
-        self._stdout.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stdout.__exit__(None, None, None)
-        for place in self._places:
-            if place.handle is not None:
-                self._ray.kill(place.handle)
-        if self._began:
-            self._ray.shutdown()
+    def _end(self) -> None:
+        """End the actors."""
+        for handle in [place.handle for place in self._places if place.handle is not None]:
+            self._ray.kill(handle)
 
     def recording(self, path: Path) -> Recording:
         """Return the recording of a file for the driver and its actors; before the first step alone."""
@@ -255,10 +252,13 @@ class Actors(AbstractContextManager["Actors"]):
         if env.waits:
             self._call(place, [(env, future)])
             return future.result()
-        place.queue.append((env, future))
-        with place.calling:  # whoever has it calls for all that came meanwhile
-            if not future.done():
-                batch = [place.queue.pop(0) for _ in range(len(place.queue))]
+        with self._lock:
+            place.queue.append((env, future))
+            is_first = len(place.queue) == 1
+        if is_first:  # it calls for all that come until the call before has ended
+            with place.calling:
+                with self._lock:
+                    batch, place.queue = place.queue, []
                 self._call(place, batch)
         return future.result()
 
@@ -360,7 +360,7 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
     def step_here(self) -> None:
         """Step here from now on; UsageError where the states stayed in the actors."""
         if not self._actors.has_state:
-            raise UsageError("an episode in an actor of Ray cannot be forked: leave out --backend ray")
+            raise UsageError("an episode in an actor of Ray cannot be forked: play without that backend")
         self.is_here = True
 
 

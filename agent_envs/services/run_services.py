@@ -14,13 +14,13 @@ class Services:
 
     Attributes:
         recording: where answers are recorded, or replayed from; a journal's `RunLog` may bring one instead.
-        elsewhere: returns a stack, with the JSON of its spec, as one that is stepped elsewhere; None for steps here.
         charged: puts a chat model that gives feedback behind a budget of the run; None leaves it to that of its environment.
+        elsewhere: returns a stack, with the JSON of its spec, as one that is stepped elsewhere; None for steps here.
     """
 
     recording: Recording | None = None
-    elsewhere: Callable[[Any, str], Any] | None = None
     charged: Charged | None = field(default_factory=RunBudgets)
+    elsewhere: Callable[[Any, str], Any] | None = None
 
     @property
     def replayed(self) -> bool:

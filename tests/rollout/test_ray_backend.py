@@ -145,6 +145,23 @@ def test_what_a_worker_lacks_is_one_line(folder):
             list(run_many(plan, ray_toys.Talker(), services=Services(elsewhere=actors.environment)))
 
 
+@needs("[train]")
+def test_what_an_engine_samples_is_the_same_to_the_bit(folder):
+    from tests.trainers.players import SEARCH, player
+    from trainers.sampling import plan_groups
+
+    arguments, outcomes = {**SEARCH, "max_generations": 4}, []
+    with Actors(2) as actors:
+        for elsewhere in (None, actors.environment):
+            policy, _, _, spec = player("SearchQA", arguments)
+            policy.services = Services(elsewhere=elsewhere)
+            results = policy.play(plan_groups(spec, "train", [0, 1, 2], 4, "k"))
+            outcomes.append({key: (result, policy.sequences(key)) for key, result in results.items()})
+        with pytest.raises(UsageError, match="cannot be forked"):
+            fork(actors.environment(gym.make(ID), spec_json(gym.make(ID))))
+    assert outcomes[0] == outcomes[1] and len(outcomes[0]) == 12
+
+
 def test_a_fork_steps_here_where_the_state_is(folder):
     (item,) = plan_of(ID, 1)
     for with_state in (True, False):
@@ -153,7 +170,7 @@ def test_a_fork_steps_here_where_the_state_is(folder):
             env.reset(seed=0, options={"task": 0, "split": "test", "episode_key": "k"})
             env.step("<luck>x</luck>")
             if not with_state:
-                with pytest.raises(UsageError, match="cannot be forked: leave out --backend ray"):
+                with pytest.raises(UsageError, match="cannot be forked: play without that backend"):
                     fork(env)
                 continue
             twin = fork(env)
