@@ -14,6 +14,7 @@ from trainers.contracts import Prefix, Sampling
 from trainers.engines.graphs import CapturedPasses
 from trainers.engines.hf import HFEngine
 from trainers.engines.slots import Passes
+from trainers.settings import SamplingSettings
 
 FILTERED = Sampling(0.7, top_k=20, top_p=0.9)
 # What asks the device for a number, has a shape that depends on numbers, or brings numbers from the CPU.
@@ -188,3 +189,5 @@ def test_graphs_without_a_gpu_are_refused_in_one_line():
         UsageError, match=r"^sampling\.graphs: CUDA graphs need a GPU, and the model is on the CPU[^\n]*$"
     ):
         HFEngine(qwen2(), None, graphs=True)
+    with pytest.raises(UsageError, match="vLLM captures graphs of its own"):
+        SamplingSettings(engine="vllm", graphs=True)
