@@ -41,6 +41,7 @@ plain_turn = re.compile(
     r"((?:<think>[^<\[◁]*+</think>)?)[^<>#\\\[◁]*+<(?!think|thought|reason|tool_call)([a-z_]++)>"
     r"(?!\s*(?:\.|…|[({]?\s*(?i:your)|(?i:and|or)\b))[^<>#\\\[◁]++</\2>"
 ).fullmatch
+_DRESSED = re.compile(r"[<\[◁\n]").search  # a sign of a dialect, of a thought, or of a reply that runs on
 # Qwen3-Coder's calls. Each part ends at the text's end at the latest, so that no start is looked at twice.
 _XML = re.compile(
     r"(<tool_call>\s*+)?<function=([^<>\s]{1,100})>(.*?)(?:</function>|(?=</tool_call>)|\Z)(?(1)(?:\s*+</tool_call>)?)",
@@ -67,6 +68,17 @@ _SENTENCE = re.compile(
 _OPEN_NUMBER = re.compile(r"\W*+\d[\d.,/]*+\w*+\Z")
 _LAST_WORD = re.compile(r"(?<!\w)\w++\Z")
 _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
+
+
+def is_plain(text: str) -> bool:
+    """Return whether no dialect can be in a text: one line of speech, or one canonical call."""
+    if _DRESSED(text) is None:
+        return text.lstrip()[:1] not in ("{", "`")
+    start, end = len(_OPENING), len(text) - len(_CLOSING)
+    body = text[start:end]
+    if not (text.startswith(_OPENING) and text.endswith(_CLOSING)) or "<" in body or "◁" in body or "\n" in body[1:-1]:
+        return False
+    return "THINK]" not in body and "_CALLS]" not in body and isinstance(read_call(body, "call_0"), ToolCall)
 
 
 def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:

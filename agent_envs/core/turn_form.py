@@ -13,6 +13,7 @@ from agent_envs.base.dialects import (
     TOLERATED,
     before_run_on,
     canonical_calls,
+    is_plain,
     outside_thoughts,
     plain_turn,
     without_open_action,
@@ -92,6 +93,8 @@ class TurnForm:
     def _outcome(self, episode: Episode, action: Any) -> Outcome:
         """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
+            return self._advance(episode, action)
+        if self.tools and not self.reply_cut and is_plain(action) and type(self)._tolerate is TurnForm._tolerate:
             return self._advance(episode, action)
         if (plain := plain_turn(action)) and self.thoughts == "skip" and not self.reply_cut:
             return self._advance(episode, action[plain.end(1) :])

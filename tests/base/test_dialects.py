@@ -12,11 +12,13 @@ from agent_envs.base.dialects import (
     action_name,
     before_run_on,
     canonical_calls,
+    is_plain,
     may_be_call,
     outside_thoughts,
     plain_turn,
     without_placeholders,
 )
+from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import (
     Answer,
     Call,
@@ -190,6 +192,30 @@ def test_a_plain_turn_has_nothing_to_tolerate(text):
         assert before_run_on(rest, lambda _: r"####[^\n]*\d") == canonical_calls(rest, SCHEMAS) == (rest, ())
         assert without_placeholders(rest, ("search", "answer")) == rest
         assert plain_boxes(rest)[0] == plain_marked_numbers(rest, "####")[0] == rest
+
+
+SPEECH = st.text(alphabet="ab {}[]<>`\n\\◁", max_size=12)
+CALLS = st.builds(
+    lambda head, name, text, tail: f'{head}{{"name": "{name}", "arguments": {{"id": "{text}"}}}}{tail}',
+    st.sampled_from(["<tool_call>\n", "<tool_call>", "", "[TOOL_CALLS] "]),
+    st.sampled_from(["look_up", "other"]),
+    st.sampled_from(["7", "[THINK]", "a\\nquestion: b", "[TOOL_CALLS] {", "<think>", "}", "\n"]),
+    st.sampled_from(["\n</tool_call>", "</tool_call>", "", "\n</tool_call>\nquestion: x", "}\n</tool_call>"]),
+)
+
+
+@given(st.one_of(SPEECH, CALLS, TURN))
+def test_plain_speech_and_plain_calls_have_nothing_to_tolerate(text):
+    if is_plain(text):
+        assert outside_thoughts(text) == (text, False)
+        assert before_run_on(text, lambda _: "") == canonical_calls(text, SCHEMAS) == (text, ())
+
+
+def test_usual_speech_and_calls_are_plain():
+    call = ToolCallProtocol.render([ToolCall("call_0", "look_up", '{"id": "7"}')])
+    assert is_plain(call) and is_plain("Which order is it?") and not is_plain(f"{call}\n{call}")
+    assert not is_plain("<think>a</think>b") and not is_plain('{"name": "look_up"}') and not is_plain("a\nquestion: b")
+    assert not is_plain(call.replace("arguments", "parameters"))
 
 
 @pytest.mark.parametrize(
