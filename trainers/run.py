@@ -20,7 +20,6 @@ from accelerate.utils import gather_object
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.rollout.episode_runner import Planned
-from agent_envs.rollout.ray_backend import Actors
 from trainers.command_line import one_line_errors, parse, write_result
 from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.engine_policy import EnginePolicy
@@ -91,6 +90,8 @@ class TrainingRun:
             return None
         if not isinstance(self.parts.policy, EnginePolicy) or self._spending.prices:
             raise UsageError("sampling.backend=ray plays turns of text, without models that cost: leave it out")
+        from agent_envs.rollout.ray_backend import Actors
+
         return self._actors.enter_context(Actors(sampling.actors)).environment
 
     @property

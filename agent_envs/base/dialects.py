@@ -38,7 +38,7 @@ _PLACEHOLDER = re.compile(
 )
 # A turn in which no dialect can be: a thought or none, one closed tag, and no sign of any of the above in it.
 plain_turn = re.compile(
-    r"((?:<think>[^<\[◁]*+</think>)?)[^<>#\\\[◁]*+<(?!think|thought|reason|tool_call)([a-z_]++)>"
+    r"((?:<think>[^<\[◁]*+</think>)?)[^<>#\\\[◁]*+<(?!think|thought|reason|tool_call|function_call)([a-z_]++)>"
     r"(?!\s*(?:\.|…|[({]?\s*(?i:your)|(?i:and|or)\b))[^<>#\\\[◁]++</\2>"
 ).fullmatch
 _DRESSED = re.compile(r"[<\[◁\n]").search  # a sign of a dialect, of a thought, or of a reply that runs on
