@@ -141,6 +141,22 @@ def test_fixed_sizes_change_no_sample(kind, batch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", [0, 11], ids=["first slot", "last slot"])
+def test_a_row_that_ended_ahead_of_the_others_writes_into_no_other(kind, place, monkeypatch):
+    """Its slot is neither refilled nor dropped, and it comes to the end of the room that the others have."""
+    monkeypatch.setattr("trainers.engines.hf.ROOM", 8)
+    model, generator = qwen2(), random.Random("ahead")
+    engine, alone = engine_of(kind, model, 16, eos_ids=(5,)), HFEngine(model, None, eos_ids=(5,))
+    rows = [Prefix(tokens(generator, 20, 20), 30, seed=i, allowed_ids=tuple(range(10, 90))) for i in range(11)]
+    longest = Prefix(tokens(generator, 260, 260), 30, seed=99, session="longest", allowed_ids=(5,))
+    if place:  # slots are in the order of the tokens that need a pass
+        engine.generate([replace(longest, max_new_tokens=1)], PLAIN)
+    results = engine.generate([*rows, longest], PLAIN)
+    assert [len(result.ids) for result in results] == [30] * 11 + [1]
+    assert gap(results, [alone.generate([row], PLAIN)[0] for row in [*rows, longest]]) < 1e-5
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_two_runs_are_equal_to_the_bit(kind):
     rows = ragged(random.Random("twice"), 60)
     once, again = (engine_of(kind, qwen2(), 16).generate(rows, PLAIN) for _ in range(2))
