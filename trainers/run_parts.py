@@ -11,6 +11,7 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.base.errors import UsageError
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from trainers.contracts import Engine, TokenSequence
@@ -112,6 +113,8 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     """
     from trainers.engine_policy import build_engine, build_policies  # who only reads an algorithm meets no player
 
+    if settings.sampling.graphs:
+        _check_graphs(settings.env.id)
     processes = Processes(make_accelerator(settings.model))
     accelerator = processes.accelerator
     if accelerator.is_main_process:  # the first line of a run: what follows takes long where a tokenizer is fitted
@@ -147,3 +150,11 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
         temperature=settings.sampling.temperature,
         seed=settings.seed,
     )
+
+
+def _check_graphs(env_id: str) -> None:
+    """Raise UsageError for `sampling.graphs` without a GPU, or where an environment has expanded actions."""
+    if expanded_parts(env_id) is not None:
+        raise UsageError("sampling.graphs: expanded actions are played without CUDA graphs; leave it out")
+    if not torch.cuda.is_available():
+        raise UsageError("sampling.graphs: CUDA graphs need a GPU, and there is none; leave it out")

@@ -9,7 +9,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from agent_envs.base.errors import UsageError
-from tests.trainers.engines.test_hf import MODELS, PLAIN, next_turn, qwen2, ragged, tokens, worst_difference
+from tests.trainers.engines.test_hf import (
+    MODELS,
+    PLAIN,
+    TOKEN_BYTES,
+    next_turn,
+    qwen2,
+    ragged,
+    tokens,
+    worst_difference,
+)
 from trainers.contracts import Prefix, Sampling
 from trainers.engines.graphs import CapturedPasses
 from trainers.engines.hf import HFEngine
@@ -170,6 +179,7 @@ def test_graphs_are_kept_from_call_to_call_and_go_with_what_they_were_captured_o
     expected = plain.generate(rows, PLAIN)
     captures = [gap(engine.generate(rows, PLAIN), expected) < 1e-5 and passes.captures for _ in range(2)]
     assert 0 < captures[0] == captures[1] <= 4  # 8 slots, 4, 2 and 1, of 256 columns
+    assert passes._seats.slots.cache.states.nbytes == 8 * 256 * TOKEN_BYTES  # as docs/training.md reckons it
     with torch.no_grad():
         model.lm_head.weight.mul_(0.5)  # in its place, as an optimiser does
     changed = plain.generate(rows, PLAIN)
@@ -185,6 +195,61 @@ def test_graphs_are_kept_from_call_to_call_and_go_with_what_they_were_captured_o
     ]  # 512 columns and no more: the slots are made anew
     assert gap(engine.generate(longer, PLAIN), plain.generate(longer, PLAIN)) < 1e-5
     assert passes.captures > 2 * captures[1]
+
+
+def test_graphs_stay_while_limits_allowed_tokens_and_lengths_go_up_and_down():
+    model, generator = qwen2(), random.Random("churn")
+    engine, plain = engine_of("captured", model, 8, eos_ids=()), HFEngine(model, None, eos_ids=())
+    captures = []
+    for length, limit, allowed in [
+        (20, 32, None),
+        (20, 9, None),
+        (250, 32, (1, 2, 3)),
+        (20, 4, None),
+        (20, 17, (5, 6)),
+    ]:
+        rows = [Prefix(tokens(generator, length, length), limit, seed=i, allowed_ids=allowed) for i in range(8)]
+        assert gap(engine.generate(rows, PLAIN), plain.generate(rows, PLAIN)) < 1e-5
+        captures.append(engine._passes.captures)
+    assert captures[0] == captures[1] < captures[2] == captures[3] == captures[4]
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()
+    rows = [replace(row, allowed_ids=None) for row in rows]
+    assert gap(engine.generate(rows, PLAIN), plain.generate(rows, PLAIN)) < 1e-5
+    assert len(engine._passes._seats.tensors) == 6, "the next row with allowed tokens would throw graphs away"
+
+
+def test_another_type_of_keys_and_another_precision_have_graphs_of_their_own():
+    model, rows = qwen2(), ragged(random.Random("types"), 4, session=False)
+    engine = engine_of("captured", model, 4, eos_ids=())
+    for mixed in (True, False, True):
+        before = engine._passes.captures
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            results = engine.generate(rows, PLAIN)
+        assert worst_difference(model, rows, results) < (0.1 if mixed else 1e-5)
+        assert engine._passes.captures > before
+    engine = engine_of("captured", qwen2().to(torch.bfloat16), 4, eos_ids=())  # whose keys have the same type in both
+    captures = []
+    for mixed in (True, False, True, False):
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            engine.generate(rows, PLAIN)
+        captures.append(engine._passes.captures)
+    assert captures[0] < captures[1] == captures[2] == captures[3]
+
+
+def test_a_pool_of_memory_goes_with_its_graphs():
+    """Torch refuses a pool whose graphs are all gone."""
+    model, pools = qwen2(), []
+    engine = engine_of("captured", model, 4, eos_ids=())
+    inner, rows = engine._passes._recorder, ragged(random.Random("pool"), 4, session=False)
+    engine._passes._recorder = lambda advance, pool: pools.append(pool) or inner(advance, pool)
+    engine.generate(rows, PLAIN)
+    engine._passes._pool = "of these graphs"  # a CPU has none
+    engine.generate(rows, FILTERED)
+    model.lm_head.weight.data = model.lm_head.weight.data.clone()
+    engine.generate(rows, PLAIN)
+    half = len(pools) // 3
+    assert pools == [None] * half + ["of these graphs"] * half + [None] * half
 
 
 def test_a_capture_computes_in_mixed_precision_with_the_weights_of_each_pass():
