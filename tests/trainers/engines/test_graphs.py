@@ -3,8 +3,10 @@
 import random
 from dataclasses import replace
 
+import numpy
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -22,11 +24,24 @@ from tests.trainers.engines.test_hf import (
 from trainers.contracts import Prefix, Sampling
 from trainers.engines.graphs import CapturedPasses
 from trainers.engines.hf import HFEngine
-from trainers.engines.slots import Passes
+from trainers.engines.slots import Passes, Seats
 
 FILTERED = Sampling(0.7, top_k=20, top_p=0.9)
 # What asks the device for a number, has a shape that depends on numbers, or brings numbers from the CPU.
 REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "is_nonzero", "lift_fresh", "equal.default")
+REFUSED += ("bincount", "repeat_interleave.Tensor", "allclose")
+# What reads a tensor without an operation where that is on the CPU already.
+READS = {torch.Tensor.cpu, torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__}
+
+
+class Reads(TorchFunctionMode):
+    """Refuses what brings a tensor to the CPU."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        moves = function is torch.Tensor.to and "cpu" in tree_leaves((args[1:], kwargs))
+        if function in READS or moves:
+            raise AssertionError(f"{function} in a pass: no graph can hold it")
+        return function(*args, **(kwargs or {}))
 
 
 class Capture(TorchDispatchMode):
@@ -40,6 +55,10 @@ class Capture(TorchDispatchMode):
         masks = [each for each in tree_leaves(args[1:]) if isinstance(each, torch.Tensor) and each.dtype == torch.bool]
         if any(name in str(function) for name in REFUSED) or ("index" in str(function) and masks):
             raise AssertionError(f"{function} in a pass: no graph can hold it")
+        with self:  # without gradients operations come whole, and what they ask for is inside
+            result = function.decompose(*args, **(kwargs or {}))
+        if result is not NotImplemented:
+            return result
         result = function(*args, **(kwargs or {}))
         shapes = [tuple(each.shape) for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
         self.operations.append((str(function), shapes))
@@ -58,7 +77,7 @@ class Recorder:
         addresses, count = memory(seats), seats.slots.count
         seen = []
         for _ in range(2):
-            with Capture() as capture:
+            with Reads(), Capture() as capture:
                 advance()
             seen.append(capture.operations)
         assert seen[0] == seen[1], "a pass is not the same twice"
@@ -105,14 +124,43 @@ def test_a_pass_could_be_captured(name, sampling):
     assert "aten.index_copy_.default" in {name for name, _ in operations}
 
 
-ASKS = {"item": lambda x: x.sum().item(), "bool": lambda x: bool(x.any()), "mask": lambda x: x[x > 0]}
-ASKS |= {"nonzero": torch.nonzero, "from the CPU": lambda x: x + torch.tensor(1.0)}
+ASKS = {
+    "item": lambda x: x.sum().item(), "bool": lambda x: bool(x.any()), "int": lambda x: int(x[0]),
+    "float": lambda x: float(x.max()), "comparison": lambda x: [0] if x.max() > 0 else [1],
+    "format": lambda x: f"{x.max():.1f}", "list": lambda x: x.tolist(), "cpu": lambda x: x.cpu(),
+    "to the CPU": lambda x: x.to("cpu"), "numpy": lambda x: x.numpy(), "array": numpy.asarray,
+    "mask": lambda x: x[x > 0], "set by mask": lambda x: x.index_put((x > 0,), 2 * x),
+    "selected": lambda x: x.masked_select(x > 0), "nonzero": torch.nonzero, "where": lambda x: torch.where(x > 0),
+    "list of places": lambda x: x[[0, 0]], "end of a slice": lambda x: x[: x[0].long()],
+    "place": lambda x: [1, 2, 3][x[0].long()], "range": lambda x: torch.arange(x.max()),
+    "size": lambda x: torch.zeros(x[0].long()), "equal": lambda x: torch.equal(x, x),
+    "close": lambda x: torch.allclose(x, x), "repeated": lambda x: x.repeat_interleave(x.long()),
+    "counts": lambda x: x.long().bincount(), "unique": torch.unique,
+    "from the CPU": lambda x: x + torch.tensor(1.0), "from a list": lambda x: x + torch.as_tensor([1.0]),
+}  # fmt: skip
 
 
+@pytest.mark.parametrize("inference", [False, True])
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
-def test_what_could_not_be_captured_is_refused(ask):
-    with pytest.raises(AssertionError, match="no graph can hold it"), Capture():
-        ask(torch.ones(3))
+def test_what_could_not_be_captured_is_refused(ask, inference):
+    """The engine decodes in inference mode, where an operation comes whole."""
+    with torch.inference_mode(inference):
+        numbers = torch.ones(3)
+        ask(numbers)
+        with pytest.raises(AssertionError, match="no graph can hold it"), Reads(), Capture():
+            ask(numbers)
+
+
+@pytest.mark.parametrize("name", ["item", "int", "list", "cpu", "numpy", "end of a slice", "where"])
+def test_a_pass_that_asks_the_cpu_is_refused(name, monkeypatch):
+    def advance(seats, *of):
+        ASKS[name](seats.tensors[4][0])
+        return usual(seats, *of)
+
+    usual = Seats.advance
+    monkeypatch.setattr(Seats, "advance", advance)
+    with pytest.raises(AssertionError, match="no graph can hold it"):
+        engine_of("captured", qwen2(), 2, eos_ids=()).generate([Prefix((1, 2), 4, seed=0)], PLAIN)
 
 
 @pytest.mark.parametrize("kind", KINDS)
