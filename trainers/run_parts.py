@@ -113,8 +113,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     """
     from trainers.engine_policy import build_engine, build_policies  # who only reads an algorithm meets no player
 
-    if settings.sampling.graphs:
-        _check_graphs(settings.env.id)
+    _check_graphs(settings, settings.env.id)
     processes = Processes(make_accelerator(settings.model))
     accelerator = processes.accelerator
     if accelerator.is_main_process:  # the first line of a run: what follows takes long where a tokenizer is fitted
@@ -126,6 +125,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     environments = train_environments(settings)
     main = environments[full_id(settings.env.id)]
     env = gym.make(EnvSpec.from_json(main.bare))
+    _check_graphs(settings, env)  # an id of one's own may not say that actions are expanded
     model, chat, constant = build_model(settings, accelerator)
     if (expanded := expanded_parts(env)) is not None:
         expanded.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
@@ -152,9 +152,9 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     )
 
 
-def _check_graphs(env_id: str) -> None:
-    """Raise UsageError for `sampling.graphs` without a GPU, or where an environment has expanded actions."""
-    if expanded_parts(env_id) is not None:
+def _check_graphs(settings: RunSettings, env: gym.Env[Any, Any] | str) -> None:
+    """Raise UsageError for `sampling.graphs` without a GPU, or where an environment, or its id, has expanded actions."""
+    if settings.sampling.graphs and expanded_parts(env) is not None:
         raise UsageError("sampling.graphs: expanded actions are played without CUDA graphs; leave it out")
-    if not torch.cuda.is_available():
+    if settings.sampling.graphs and not torch.cuda.is_available():
         raise UsageError("sampling.graphs: CUDA graphs need a GPU, and there is none; leave it out")

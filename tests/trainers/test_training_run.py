@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -17,7 +19,7 @@ from trainers import run_parts
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings, main, train
 from trainers.run import open_run
-from trainers.settings import EnvironmentSettings, SamplingSettings
+from trainers.settings import EnvironmentSettings, ModelSettings, SamplingSettings
 from trainers.training.metrics import read_metrics
 
 SMALL = [
@@ -309,3 +311,14 @@ def test_graphs_are_refused_before_anything_is_built(name, has_gpu, tmp_path, mo
     with pytest.raises(error, match=message):
         run_parts.build_parts(GRPOSettings(env=env, sampling=sampling), tmp_path / "run")
     assert not any(tmp_path.iterdir())
+
+
+def test_graphs_are_refused_for_expanded_actions_under_an_id_of_ones_own(tmp_path, monkeypatch):
+    own = replace(gym.spec("agent_envs/SortExpA-v0"), id="agent_envs_tests/OwnSort-v0")
+    monkeypatch.setitem(gym.registry, own.id, own)
+    parts = run_parts.make_accelerator(ModelSettings())
+    monkeypatch.setattr(run_parts, "make_accelerator", lambda settings: parts)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    env, sampling = EnvironmentSettings(id=own.id, train_split="train"), SamplingSettings(graphs=True)
+    with pytest.raises(UsageError, match=r"^sampling\.graphs: expanded actions[^\n]*$"):
+        run_parts.build_parts(GRPOSettings(env=env, sampling=sampling), tmp_path / "run")
