@@ -375,8 +375,6 @@ def build_policies(
     }
     modes = (("training", training), ("evaluation", evaluation))
     if (expanded := expanded_parts(env)) is not None:
-        if options.graphs:
-            raise UsageError("sampling.graphs: expanded actions are played without CUDA graphs; leave it out")
         players = [expanded.ExpandedPlayer(model, chat, sampling, name=name, **limits) for name, sampling in modes]
         return players[0], players[1]
     limits |= {"max_episode_tokens": options.max_episode_tokens, "batch": options.episodes or options.batch}

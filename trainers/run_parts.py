@@ -11,6 +11,7 @@ import gymnasium as gym
 import torch
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.base.errors import UsageError
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from trainers.contracts import Engine, TokenSequence
@@ -112,6 +113,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     """
     from trainers.engine_policy import build_engine, build_policies  # who only reads an algorithm meets no player
 
+    _check_graphs(settings, settings.env.id)
     processes = Processes(make_accelerator(settings.model))
     accelerator = processes.accelerator
     if accelerator.is_main_process:  # the first line of a run: what follows takes long where a tokenizer is fitted
@@ -123,6 +125,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     environments = train_environments(settings)
     main = environments[full_id(settings.env.id)]
     env = gym.make(EnvSpec.from_json(main.bare))
+    _check_graphs(settings, env)  # an id of one's own may not say that actions are expanded
     model, chat, constant = build_model(settings, accelerator)
     if (expanded := expanded_parts(env)) is not None:
         expanded.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
@@ -147,3 +150,11 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
         temperature=settings.sampling.temperature,
         seed=settings.seed,
     )
+
+
+def _check_graphs(settings: RunSettings, env: gym.Env[Any, Any] | str) -> None:
+    """Raise UsageError for `sampling.graphs` without a GPU, or where an environment, or its id, has expanded actions."""
+    if settings.sampling.graphs and expanded_parts(env) is not None:
+        raise UsageError("sampling.graphs: expanded actions are played without CUDA graphs; leave it out")
+    if settings.sampling.graphs and not torch.cuda.is_available():
+        raise UsageError("sampling.graphs: CUDA graphs need a GPU, and there is none; leave it out")

@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -13,10 +15,11 @@ from safetensors.torch import load_file
 from agent_envs import UsageError
 from tests.examples import sample
 from tests.trainers.forked import killed_and_resumed, two_ranks
+from trainers import run_parts
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings, main, train
 from trainers.run import open_run
-from trainers.settings import SamplingSettings
+from trainers.settings import EnvironmentSettings, ModelSettings, SamplingSettings
 from trainers.training.metrics import read_metrics
 
 SMALL = [
@@ -293,3 +296,29 @@ def test_what_does_not_fit_is_refused_in_one_line(tmp_path, words, message, monk
         main()
     told = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert end.value.code == 2 and message in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+@pytest.mark.parametrize("name", ["Order", "SortExpA"])
+def test_graphs_are_refused_before_anything_is_built(name, has_gpu, tmp_path, monkeypatch):
+    def build(*of):
+        raise LookupError("something is built")
+
+    monkeypatch.setattr(run_parts, "make_accelerator", build)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    env, sampling = EnvironmentSettings(id=name), SamplingSettings(graphs=True)
+    error, message = (LookupError, None) if has_gpu and name == "Order" else (UsageError, r"^sampling\.graphs: [^\n]*$")
+    with pytest.raises(error, match=message):
+        run_parts.build_parts(GRPOSettings(env=env, sampling=sampling), tmp_path / "run")
+    assert not any(tmp_path.iterdir())
+
+
+def test_graphs_are_refused_for_expanded_actions_under_an_id_of_ones_own(tmp_path, monkeypatch):
+    own = replace(gym.spec("agent_envs/SortExpA-v0"), id="agent_envs_tests/OwnSort-v0")
+    monkeypatch.setitem(gym.registry, own.id, own)
+    parts = run_parts.make_accelerator(ModelSettings())
+    monkeypatch.setattr(run_parts, "make_accelerator", lambda settings: parts)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    env, sampling = EnvironmentSettings(id=own.id, train_split="train"), SamplingSettings(graphs=True)
+    with pytest.raises(UsageError, match=r"^sampling\.graphs: expanded actions[^\n]*$"):
+        run_parts.build_parts(GRPOSettings(env=env, sampling=sampling), tmp_path / "run")

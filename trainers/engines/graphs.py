@@ -1,7 +1,7 @@
 """Decode passes are captured as CUDA graphs, one for each number of slots and of columns, and launched as a whole.
 
 A graph reads and writes the memory that it was captured on. So rows are copied into slots that are kept between calls, and
-weights that have moved, or slots that had to grow, cost new graphs.
+weights that have moved, another type of keys, or slots that had to grow, cost new graphs. Slots never shrink.
 """
 
 from collections.abc import Callable, Hashable
@@ -45,38 +45,44 @@ class CapturedPasses(Passes):
             raise UsageError("sampling.graphs: CUDA graphs need a GPU, and the model is on the CPU; leave it out")
         self._batch, self._recorder = batch, recorder
         self._seats: Seats | None = None
+        self._sizes = (0, 0, 0)
         self._graphs: dict[Hashable, Replay] = {}
-        self._weights: tuple[int, ...] = ()
+        self._ground: tuple[Hashable, ...] = ()
         self._pool: Any = None
         self.captures = 0
 
     def home(self, seats: Seats, longest: int) -> Seats:
         """Copy rows into the slots that graphs know, which grow where they are too small, and return these."""
-        weights = tuple(weight.data_ptr() for weight in chain(self.model.parameters(), self.model.buffers()))
-        if self._seats is None or not self._fits(seats, longest) or weights != self._weights:
+        states = seats.slots.cache.states
+        assert states is not None
+        weights = chain(self.model.parameters(), self.model.buffers())
+        ground = (states.dtype, *(weight.data_ptr() for weight in weights))
+        # Columns, uniforms of a row, and tensors, of which allowed tokens are the last: the most that any call had.
+        own = (columns_read(longest, True), seats.tensors[4].shape[1], len(seats.tensors))
+        sizes = tuple(map(max, own, self._sizes))
+        if self._seats is None or (ground, sizes) != (self._ground, self._sizes):
             self._graphs.clear()
-            self._seats = self._empty(seats, longest)
-            self._weights = weights
+            self._pool = None  # torch takes no pool again whose graphs are gone
+            self._ground, self._sizes = ground, sizes
+            self._seats = self._empty(seats)
         self._seats.slots.count = power_of_two(len(seats.rows))
         self._seats.take(seats, range(len(seats.rows)), range(len(seats.rows)))
         return self._seats
 
-    def _fits(self, seats: Seats, longest: int) -> bool:
-        """Return whether rows go into the slots that graphs know."""
-        assert self._seats is not None
-        own, new = ([tensor.shape[1:] for tensor in each.tensors] for each in (self._seats, seats))
-        return own == new and self._seats.slots.cache.columns >= longest
-
-    def _empty(self, like: Seats, longest: int) -> Seats:
+    def _empty(self, like: Seats) -> Seats:
         """Return slots for as many rows as any pass has, as nobody has them."""
-        slots, cache = power_of_two(self._batch), like.slots.cache
-        room = SlotCache(cache.depth, slots, columns_read(longest, True))
-        tensors = [tensor.new_zeros(slots, *tensor.shape[1:]) for tensor in like.tensors]
-        return Seats([like.rows[0]] * slots, Slots(room, slots, longest, True), tensors)
+        slots, (columns, steps, _) = power_of_two(self._batch), self._sizes
+        allowed = like.tensors[5:] or (self._seats.tensors[5:] if self._seats else [])
+        table = like.tensors[4].new_zeros(1, steps)
+        tensors = [each.new_zeros(slots, *each.shape[1:]) for each in (*like.tensors[:4], table, *allowed)]
+        room = SlotCache(like.slots.cache.depth, slots, columns)
+        return Seats([like.rows[0]] * slots, Slots(room, slots, columns, True), tensors)
 
     def run(self, seats: Seats, sampling: Sampling, stop: int) -> torch.Tensor:
         """Run one, and capture it before if there was none of its size."""
-        size = (seats.slots.count, stop, sampling)
+        device = self.model.device.type
+        precision = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device)
+        size = (seats.slots.count, stop, sampling, precision)
         if size not in self._graphs:
             self._graphs[size] = self._capture(seats, sampling, stop)
         replay, result = self._graphs[size]

@@ -83,8 +83,13 @@ class SlotCache(Cache):
         return self._width
 
     def aim(self, rows: slice, columns: torch.Tensor, stop: int) -> None:
-        """Set what the next pass writes, its slots and a column for each token (rows, tokens); it reads those before `stop`."""
-        self._rows, self._columns, self._stop, self._index = rows, columns, stop, None
+        """Set what the next pass writes, its slots and a column for each token (rows, tokens); it reads those before `stop`.
+
+        A column beyond the last is the last: a row that ended may run ahead of those that room is made for, and must not
+        write into the next head or slot.
+        """
+        self._rows, self._stop, self._index = rows, stop, None
+        self._columns = columns.clamp(max=self._width - 1)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any

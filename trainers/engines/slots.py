@@ -117,14 +117,22 @@ class Seats:
         return torch.stack([values.double() for values in draws])
 
     def take(self, other: "Seats", places: Sequence[int], slots: Sequence[int]) -> Placed:
-        """Give slots to rows that are at these places of others; return them with their slots."""
+        """Give slots to rows at these places of others; return them with their slots.
+
+        Args:
+            other: may have fewer uniforms a row, and no allowed tokens: its rows may draw all.
+            places: of the rows.
+            slots: a slot for each.
+        """
         pairs = [(slot, other.rows[place]) for place, slot in zip(places, slots, strict=True)]
         longest = max(len(row.prefix.ids) for _, row in pairs)
         self.slots.reach(longest)
         self.slots.cache.take(other.slots.cache, places, slots, longest)
         sources, targets = (torch.tensor(numbers, device=self.tensors[0].device) for numbers in (places, slots))
-        for mine, theirs in zip(self.tensors, other.tensors, strict=True):
-            mine[targets] = theirs[sources]
+        for mine, theirs in zip(self.tensors, other.tensors, strict=False):
+            mine[targets, : theirs.shape[1]] = theirs[sources]
+        for mine in self.tensors[len(other.tensors) :]:  # allowed tokens, of which the others say nothing
+            mine[targets] = True
         for slot, row in pairs:
             self.rows[slot] = row
         return pairs
