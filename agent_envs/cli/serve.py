@@ -30,11 +30,13 @@ def serve(
             "NAME:export also lets its clients take snapshots out as bytes, which hold the answers. Repeatable."
         ),
     ] = None,
-    sessions: Annotated[int, typer.Option(min=1, help="Open at once; further clients wait in a queue.")] = 1024,
+    sessions: Annotated[
+        int, typer.Option(min=1, help="Open at once; further clients wait in a queue for 30 s.")
+    ] = 1024,
     idle: Annotated[
         float, typer.Option(min=1, help="Seconds until a session or snapshot that nobody names ends.")
     ] = 1800,
-    deadline: Annotated[float, typer.Option(min=0.1, help="Seconds for the answer to a step.")] = 120,
+    deadline: Annotated[float, typer.Option(min=0.1, help="Seconds for the answer to a message.")] = 120,
     as_json: Json = False,
 ) -> None:
     """Serve environments to OpenEnv's clients, TRL, verifiers, and `agent_envs/Remote-v0`; Ctrl-C or SIGTERM ends it.
@@ -45,6 +47,7 @@ def serve(
 
     A client is gym.make("agent_envs:agent_envs/Remote-v0", url="http://127.0.0.1:8000", token="env:TOKEN"). URL/health shows
     how many sessions are open and how many clients wait, and a line a minute tells it here. docs/serving.md has the messages.
+    --arg goes with one id only.
     """
     from agent_envs.serving.server import EnvServer
     from agent_envs.serving.sessions import ServerLimits

@@ -9,7 +9,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -48,6 +48,21 @@ class PoolTurn:
     info: Mapping[str, Any] | None = None
     fault: str = ""
     retryable: bool = True
+
+
+class _Part:
+    """A part of a turn, equal to others by type and value all the way down: True is not 1 here, nor 0.0 -0.0."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.key, self.value = _typed(value), value
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Part) and self.key == other.key
 
 
 Answer = tuple[PoolTurn, Snapshot | None]
@@ -89,7 +104,7 @@ class EpisodePool:
         self._lock, self._numbers = threading.Lock(), count(1)
         self._moments: dict[str, Snapshot] = {}
         self._last_calls: OrderedDict[str, float] = OrderedDict()  # with an idle limit; the newest stand at the end
-        self._same = lru_cache(SHARED_PARTS)(lambda part: part)
+        self._same = lru_cache(SHARED_PARTS)(lambda part: part)  # of _Part
         self._under_way: set[str] = set()
         self._over: set[str] = set()
         self._counts = {"turns": 0, "faults": 0, "idle": 0, "waiting": 0}
@@ -342,4 +357,18 @@ class EpisodePool:
         if sum(map(len, texts)) <= SHARED_CHARACTERS:
             for name in names:
                 if not isinstance(part := getattr(owner, name), int):
-                    object.__setattr__(owner, name, self._same(part))
+                    with suppress(TypeError):
+                        object.__setattr__(owner, name, self._same(_Part(part)).value)
+
+
+def _typed(value: Any) -> Any:
+    """Return a key of a value and its types; TypeError for all but plain values, tuples and frozen dataclasses."""
+    if isinstance(value, tuple):
+        return type(value), *map(_typed, value)
+    if (parameters := getattr(type(value), "__dataclass_params__", None)) and parameters.frozen:
+        return type(value), *(_typed(getattr(value, name)) for name in value.__dataclass_fields__)
+    if type(value) is float:
+        return float, repr(value)
+    if value is None or type(value) in (str, int, bool):
+        return type(value), value
+    raise TypeError

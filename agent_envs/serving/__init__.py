@@ -3,6 +3,7 @@
 Modules, in reading order:
     wire: what messages say: actions, observations, schemas, refusals.
     scheduling: the threads that step, and the queue of a full server.
+    seats: connections, sessions, and how far each episode is.
     sessions: open episodes that step in place; every message is answered here.
     snapshots: forks, and moments that the server keeps.
     server: sockets: HTTP, WebSockets, tokens, limits of time and size.

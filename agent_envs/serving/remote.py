@@ -7,7 +7,7 @@ an episode goes on from its handle after a lost connection, from another process
 import json
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import index
 from types import SimpleNamespace
@@ -61,20 +61,24 @@ class ServerTasks:
 
     def __init__(self, ask: Any, about: Data) -> None:
         """Take the call of the server, and what it said of itself."""
-        self._ask, self._sizes = ask, about["splits"]
-        self.name, self.splits, self.digest = about["source"], tuple(self._sizes), about["spec_digest"]
+        self._ask, self._sizes = ask, _of(dict, about["splits"])
+        self.name, self.splits, self.digest = (
+            _of(str, about["source"]),
+            tuple(self._sizes),
+            _of(str, about["spec_digest"]),
+        )
 
     def size(self, split: str) -> int:
         """Return the number of a split's tasks."""
-        return int(self._sizes[split])
+        return index(self._sizes[split])
 
     def get(self, split: str, key: int | str) -> Task:
         """Return the task of an index or id, as far as a client knows it; KeyError where there is none."""
         try:
-            row = self._ask("task", split=split, index=key)["task"]
+            name: str = self._ask("task", lambda answer: _of(str, answer["task"]["id"]), split=split, index=key)
         except UsageError as error:
             raise KeyError(key) from error
-        return Task(row["id"], split, "")
+        return Task(name, split, "")
 
 
 class Remote(TurnEnv):
@@ -100,15 +104,22 @@ class Remote(TurnEnv):
         self._url, self._seconds = endpoint_of("Remote", url, ""), number("Remote", "seconds", seconds, 0, above=True)
         self._client = HttpClient("Remote", max_bytes=MAX_ANSWER)
         self._headers = {} if token is None else {"Authorization": f"Bearer {_token(token)}"}
-        about = self._ask("about")
-        self.source, self.reward_spec = ServerTasks(self._ask, about), _reward_spec(about["reward"])
-        self.max_turns, self.context, self.stop = about["max_turns"], about["context"], tuple(about["stop"])
-        self.tools, self.answer_tags = tuple(about["tools"]), tuple(about["answer_tags"])
-        self.served_id = about["env_id"]
-        self.expanded_actions = tuple(SimpleNamespace(**row) for row in about["expanded_actions"])
-        self._served_digest = about["spec_digest"]
+        self._ask("about", self._describe)
         if self.expanded_actions:
             self.action_space = OneOf((Utterance(), Discrete(len(self.expanded_actions))))
+
+    def _describe(self, about: Data) -> None:
+        """Take over what the server says of the environment."""
+        self.source, self.reward_spec = ServerTasks(self._ask, about), _reward_spec(about["reward"])
+        self.max_turns, self.context, self.stop = (
+            _of(int, about["max_turns"]),
+            _of(str, about["context"]),
+            _texts(about["stop"]),
+        )
+        self.tools, self.answer_tags = tuple(map(dict, about["tools"])), tuple(_of(list, about["answer_tags"]))
+        self.served_id = _of(str, about["env_id"])
+        self.expanded_actions = tuple(SimpleNamespace(**row) for row in _of(list, about["expanded_actions"]))
+        self._served_digest = about["spec_digest"]
 
     @property
     def spec_digest(self) -> str:
@@ -130,8 +141,8 @@ class Remote(TurnEnv):
         self._client.close()
         super().close()
 
-    def _ask(self, kind: str, **data: Any) -> Data:
-        """Return the server's answer to a message; UsageError where it says that this call is wrong, EnvFault else."""
+    def _ask(self, kind: str, read: Callable[[Data], Any], **data: Any) -> Any:
+        """Return a reading of the answer to a message; UsageError where this call or the URL is wrong, EnvFault else."""
         reply = self._client.send(
             "POST", f"{self._url}/{kind}", seconds=self._seconds, headers=self._headers, json=data
         )
@@ -144,9 +155,13 @@ class Remote(TurnEnv):
                 f"Remote: {self._url} answered {reply.status} with no JSON object: is it an agent-envs server?"
             )
         if reply.status == 200:
-            return answer
+            try:
+                return read(answer)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                words = f"Remote: {self._url} answered {kind!r} as no agent-envs server of this version does"
+                raise EnvFault(f"{words} ({type(error).__name__}: {str(error)[:200]})", retryable=False) from error
         words = f"Remote: {self._url} answered {reply.status}: {str(answer.get('message', ''))[:500]}"
-        if reply.status == 401 or answer.get("code") == "VALIDATION_ERROR":
+        if answer.get("code", "VALIDATION_ERROR") == "VALIDATION_ERROR" and reply.status in (401, 403, 404, 422):
             raise UsageError(words)
         raise EnvFault(words, retryable=bool(answer.get("retryable")))
 
@@ -173,22 +188,35 @@ class Remote(TurnEnv):
 
     def _begin(self, task: Task, key: str) -> tuple[RemoteState, tuple[Message, ...]]:
         """Begin the episode on the server."""
-        answer = self._ask("begin", task=task.id, split=task.split, episode_key=key, seed=self._seed)
-        return _state(answer), _messages(answer)
+        data = {"task": task.id, "split": task.split, "episode_key": key, "seed": self._seed}
+        state, prompt = self._ask("begin", lambda answer: (self._state(answer), _messages(answer)), **data)
+        return state, prompt
 
     def _advance(self, episode: Episode, action: str | int) -> Outcome:
         """Take the turn on the server, from the handle of the episode."""
         if not isinstance(episode.state, RemoteState):
             self._refuse("the snapshot is of the environment itself, not of this client", "restore one of Remote's")
-        answer = self._ask("act", snapshot=episode.state.handle, action=action, branch=episode.header.branch)
-        row = answer["observation"]
-        terms = ToolResult(
-            "", "reward", "", ids=tuple(repr(float(value)) for value in row["info"]["reward_terms"].values())
-        )
+        data = {"snapshot": episode.state.handle, "action": action, "branch": episode.header.branch}
+        outcome: Outcome = self._ask("act", self._read_turn, **data)
+        return outcome
+
+    def _read_turn(self, answer: Data) -> Outcome:
+        """Return the turn of an answer."""
+        row, names = answer["observation"], [term.name for term in self.reward_spec.terms]
+        values = tuple(repr(float(row["info"]["reward_terms"][name])) for name in names)
         return Outcome(
-            _state(answer), decode_state(answer["parsed"]), _messages(answer), (terms,), tuple(row["info"]["events"]),
-            row["end"] == "terminated", row["end"] == "truncated", row["success"],
+            self._state(answer), decode_state(answer["parsed"]), _messages(answer),
+            (ToolResult("", "reward", "", ids=values),), _texts(row["info"]["events"]),
+            row["end"] == "terminated", row["end"] == "truncated", bool(row["success"]),
         )  # fmt: skip
+
+    def _state(self, answer: Data) -> RemoteState:
+        """Return the state after an answer."""
+        info = {name: value for name, value in answer["observation"]["info"].items() if name not in COMPUTED}
+        if "legal" in answer["observation"]["info"]:
+            info["mask"] = answer["observation"]["info"]["legal"]
+            np.zeros(len(self.expanded_actions))[np.array(info["mask"], dtype=int)]  # raises where one is none of them
+        return RemoteState(json.dumps(info), _of(str, answer["snapshot"]))
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
         """Return the keys of the server's info that are not computed here."""
@@ -210,12 +238,16 @@ def _token(token: str) -> str:
     return value
 
 
-def _state(answer: Data) -> RemoteState:
-    """Return the state after an answer."""
-    info = {name: value for name, value in answer["observation"]["info"].items() if name not in COMPUTED}
-    if "legal" in answer["observation"]["info"]:
-        info["mask"] = answer["observation"]["info"]["legal"]
-    return RemoteState(json.dumps(info), answer["snapshot"])
+def _of(kind: type[Any], value: Any) -> Any:
+    """Return a value of an answer; TypeError where it is of another type."""
+    if type(value) is not kind:
+        raise TypeError(f"a {kind.__name__} is due, not a {type(value).__name__}")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return the texts of an answer; TypeError for anything else."""
+    return tuple(_of(str, text) for text in _of(list, value))
 
 
 def _messages(answer: Data) -> tuple[Message, ...]:
@@ -224,7 +256,9 @@ def _messages(answer: Data) -> tuple[Message, ...]:
     for row in answer["observation"]["messages"]:
         calls = tuple(ToolCall(call["id"], **call["function"]) for call in row.get("tool_calls", ()))
         author = AUTHORS.get(row["role"], "environment")
-        messages.append(Message(row["role"], row["content"], author, calls, row.get("tool_call_id", "")))
+        messages.append(
+            Message(row["role"], _of(str, row["content"]), author, calls, _of(str, row.get("tool_call_id", "")))
+        )
     return tuple(messages)
 
 
@@ -238,10 +272,11 @@ def _reward_spec(declared: Mapping[str, Any]) -> RewardSpec:
             """Return the server's value."""
             return float(trajectory.last.results[-1].ids[place])
 
-        return Term(row["name"], row["low"], row["high"], row["doc"], value)
+        return Term(_of(str, row["name"]), float(row["low"]), float(row["high"]), row["doc"], value)
 
+    low, high = declared["episode"]
     terms = tuple(term(place, row) for place, row in enumerate(declared["terms"]))
-    return RewardSpec(declared["name"], terms, tuple(declared["episode"]))
+    return RewardSpec(_of(str, declared["name"]), terms, (float(low), float(high)))
 
 
 def sample_action(env: gym.Env[Any, Any], rng: random.Random) -> str | int:

@@ -6,12 +6,14 @@ from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
+from weakref import WeakSet
 
 from agent_envs.serving.wire import WireError
 
 Job = tuple["asyncio.Future[Any]", Callable[[], Any]]
 MOST_ABANDONED = 64
 TOGETHER = 32  # results of one hand-over
+HELD_SECONDS = 0.01  # that a result waits for others at most
 
 
 class StepThreads:
@@ -24,6 +26,7 @@ class StepThreads:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._running: set[asyncio.Future[Any]] = set()
+        self._late = WeakSet[asyncio.Future[Any]]()  # abandoned before a thread came to them
         self._results: list[tuple[asyncio.Future[Any], Any]] = []
 
     def submit(self, call: Callable[[], Any]) -> "asyncio.Future[Any]":
@@ -38,12 +41,18 @@ class StepThreads:
     def abandon(self, future: "asyncio.Future[Any]") -> None:
         """Let another thread take the place of the one that this call keeps, whose result still counts if it comes."""
         with self._lock:
-            self._hand_over()
-            if future in self._running and self._abandoned < MOST_ABANDONED:
-                self._running.discard(future)
-                self._abandoned += 1
-                self._count -= 1
-                self._start()
+            if future in self._running:
+                self._replace(future)
+            else:
+                self._late.add(future)
+
+    def _replace(self, future: "asyncio.Future[Any]") -> None:
+        """Start a thread in place of the one that runs a call, which ends with it; the caller has the lock."""
+        if self._abandoned < MOST_ABANDONED:
+            self._running.discard(future)
+            self._abandoned += 1
+            self._count -= 1
+            self._start()
 
     def _start(self) -> None:
         """Start a thread; the caller has the lock."""
@@ -69,11 +78,15 @@ class StepThreads:
                     job = self._next() if stays and len(self._results) < self._together else None
                     if job is None:
                         self._hand_over()
+                    elif len(self._results) == 1 and not (loop := future.get_loop()).is_closed():
+                        loop.call_soon_threadsafe(loop.call_later, HELD_SECONDS, self._collect)
 
     def _run(self, future: "asyncio.Future[Any]", call: Callable[[], Any]) -> Any:
         """Return a call's result, or the exception that it raised; what would end the thread and the event loop is an error."""
         with self._lock:
             self._running.add(future)
+            if future in self._late:
+                self._replace(future)
         try:
             return call()
         except Exception as error:  # noqa: BLE001 - the future carries it to who awaits it
@@ -87,6 +100,11 @@ class StepThreads:
             return self._jobs.get_nowait()
         except Empty:
             return None
+
+    def _collect(self) -> None:
+        """Hand over what the next call would hold back."""
+        with self._lock:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         """Set the results so far in their event loop, unless it has ended; the caller has the lock."""
@@ -127,13 +145,24 @@ class Room:
             return
         place = (asyncio.get_running_loop().create_future(), n)
         self._queue.append(place)
-        await asyncio.wait((place[0],), timeout=self._queue_seconds)
+        try:
+            await asyncio.wait((place[0],), timeout=self._queue_seconds)
+        except asyncio.CancelledError:
+            self._leave(place)
+            raise
         if not place[0].done():
-            self._queue.remove(place)
-            self._admit()
+            self._leave(place)
             words = f"{self.places - self.free} of {self.places} sessions are open, and {len(self)} more clients wait"
             words = f"the server is full: {words}; you waited {self._queue_seconds:g} s. Ask again, or close sessions"
             raise WireError("CAPACITY_REACHED", words, retryable=True)
+
+    def _leave(self, place: tuple["asyncio.Future[None]", int]) -> None:
+        """Take a client out of the queue, or take back what it was given."""
+        if place[0].done():
+            self.free += place[1]
+        else:
+            self._queue.remove(place)
+        self._admit()
 
     def give_back(self, n: int) -> None:
         """Give places back."""

@@ -7,7 +7,6 @@ nothing is served without a token.
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -17,9 +16,10 @@ from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.core.registry import full_id
 from agent_envs.rollout.episode_pool import EpisodePool
 from agent_envs.services.http.faults import parse_json
-from agent_envs.serving.sessions import Caller, ServerLimits
+from agent_envs.serving.seats import Caller
+from agent_envs.serving.sessions import ServerLimits
 from agent_envs.serving.snapshots import SnapshotSessions
-from agent_envs.serving.wire import MAX_MESSAGE, STATUSES, Data, Served, WireError
+from agent_envs.serving.wire import MAX_MESSAGE, STATUSES, Data, Served, WireError, json_text
 from agent_envs.tools.listening import (
     LOG_SECONDS,
     REQUEST_SECONDS,
@@ -44,6 +44,7 @@ except ImportError as error:
 PING_SECONDS = 20.0  # between pings, and for the answer to one
 END_SECONDS = 5  # for what is under way at the end
 MAX_CONNECTIONS = 8192
+OPENING = ("reset", "reset_many", "fork", "restore")  # messages that may wait for a place
 VIEWS = ("health", "schema", "metadata", "list_environments", "splits", "state")  # what GET shows
 
 
@@ -51,6 +52,10 @@ class _EnvConnection(Connection):
     """A connection of this server's: many may wait."""
 
     most = MAX_CONNECTIONS
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Return whether to keep a connection that its client half closed: not where it may wait for a place."""
+        return super().eof_received() and self.scope["path"].rpartition("/")[2] not in OPENING
 
 
 class _EnvSocket(WebSocketsSansIOProtocol):
@@ -176,30 +181,33 @@ class EnvServer:
         caller = Caller(owner, served)
         try:
             await self._converse(caller, receive, send)
-        except OSError:
-            return  # the client is gone
+        except (OSError, ClientDisconnect):
+            return
         finally:
             self.sessions.leave(caller)
 
     async def _converse(self, caller: Caller, receive: Any, send: Any) -> None:
         """Answer messages until the client leaves, says `close` or is silent for too long."""
-        while True:
-            try:
-                async with asyncio.timeout(self.limits.idle_seconds):
-                    event = await receive()
-            except TimeoutError:
-                await send({"type": "websocket.close", "code": 1001, "reason": "idle for too long"})
-                return
-            if event["type"] != "websocket.receive":
-                return
-            text = event.get("text")
-            answer = await self._reply(caller, b"" if text is None else text.encode())
-            if answer is None:
-                await send({"type": "websocket.close", "code": 1000})
-                return
-            await send({"type": "websocket.send", "text": answer})
+        coming = asyncio.ensure_future(receive())
+        try:
+            while True:
+                await asyncio.wait((coming,), timeout=self.limits.idle_seconds)
+                if not coming.done():
+                    await send({"type": "websocket.close", "code": 1001, "reason": "idle for too long"})
+                    return
+                if (event := coming.result())["type"] != "websocket.receive":
+                    return
+                coming = asyncio.ensure_future(receive())
+                answer = await self._reply(caller, (event.get("text") or "").encode(), coming)
+                if answer is None:
+                    await send({"type": "websocket.close", "code": 1000})
+                    return
+                await send({"type": "websocket.send", "text": answer})
+                caller.opened.clear()
+        finally:
+            coming.cancel()
 
-    async def _reply(self, caller: Caller, text: bytes) -> str | None:
+    async def _reply(self, caller: Caller, text: bytes, coming: "asyncio.Future[Any]") -> str | None:
         """Return the answer to the text of a message; None to `close`, which closes the socket."""
         try:
             message = read_object(text)
@@ -208,11 +216,28 @@ class EnvServer:
                 raise WireError("VALIDATION_ERROR", 'a message is {"type": "...", "data": {...}}')
             if kind == "close" and not data:
                 return None
-            answer = self._view(caller, kind) or await self.sessions.answer(caller, kind, data)
-            return _json({"type": "observation" if kind in ("reset", "step") else kind, "data": answer})
-        except WireError as refusal:
+            if kind in OPENING:
+                answer = await self._attend(caller, kind, data, coming)
+            else:
+                answer = self._view(caller, kind) or await self.sessions.answer(caller, kind, data)
+            return json_text({"type": "observation" if kind in ("reset", "step") else kind, "data": answer})
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # noqa: BLE001 - the log has what a client may not know
             self.sessions.totals.refusals += 1
-            return _json({"type": "error", "data": refusal.data()})
+            return json_text({"type": "error", "data": self.sessions.refusal(error).data()})
+
+    async def _attend(self, caller: Caller, kind: str, data: Data, coming: "asyncio.Future[Any]") -> Data:
+        """Answer a message that may wait for a place; ClientDisconnect where `coming`, what comes next, is the end."""
+        answer = asyncio.ensure_future(self.sessions.answer(caller, kind, data))
+        try:
+            await asyncio.wait((answer, coming), return_when=asyncio.FIRST_COMPLETED)
+            if coming.done() and coming.result()["type"].endswith(".disconnect"):
+                raise ClientDisconnect
+            return await answer
+        finally:
+            if answer.cancel():
+                await asyncio.wait((answer,))
 
     # HTTP: views, and each message as a route.
 
@@ -220,16 +245,18 @@ class EnvServer:
         """Answer one request: refusals as a status with a reason; nothing if the client is gone."""
         request, headers = Request(scope, receive), dict[str, str]()
         try:
-            status, value = 200, await self._answer(request)
-        except HTTPException as refusal:
-            status, value, headers = refusal.status_code, {"message": refusal.detail}, dict(refusal.headers or {})
-        except WireError as refusal:
-            status, value = STATUSES[refusal.code], refusal.data()
-            headers = {"Retry-After": "1"} if refusal.retryable else {}
+            status, text = 200, json_text(await self._answer(request))
         except ClientDisconnect:
             return
+        except HTTPException as refusal:
+            status, text = refusal.status_code, json_text({"message": refusal.detail})
+            headers = dict(refusal.headers or {})
+        except Exception as error:  # noqa: BLE001 - the log has what a client may not know
+            wrong = self.sessions.refusal(error)
+            status, text = STATUSES[wrong.code], json_text(wrong.data())
+            headers = {"Retry-After": "1"} if wrong.retryable else {}
         self.sessions.totals.refusals += status != 200
-        await Response(_json(value), status, headers, media_type="application/json")(scope, receive, send)
+        await Response(text, status, headers, media_type="application/json")(scope, receive, send)
 
     async def _answer(self, request: Request) -> Any:
         """Return the answer to a request."""
@@ -245,7 +272,17 @@ class EnvServer:
         if request.method != "POST" or route not in self.sessions.kinds:
             raise HTTPException(404, f"no such route; POST goes to {', '.join(self.sessions.kinds)}")
         body = await read_body(request, MAX_MESSAGE)
-        return await self.sessions.answer(caller, route, read_object(body) if body else {})
+        data = read_object(body) if body else {}
+        if route not in OPENING:
+            return await self.sessions.answer(caller, route, data)
+        coming = asyncio.ensure_future(request.receive())
+        try:
+            return await self._attend(caller, route, data, coming)
+        except ClientDisconnect:
+            self.sessions.leave(caller)
+            raise
+        finally:
+            coming.cancel()
 
     def _view(self, caller: Caller, name: str) -> Any:
         """Return a view by its name; None where there is none."""
@@ -282,6 +319,9 @@ def _served(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, Served]:
         for spec, arguments in specs.items():
             env_id = full_id(spec)
             name = env_id.rpartition("/")[2].removesuffix("-v0")
+            if name.casefold() in map(str.casefold, served):
+                words = f"specs: {env_id} and another would both be at /{name}"
+                raise UsageError(f"EnvServer: {words}; serve one of them from a server of its own")
             env = gym.make(env_id, disable_env_checker=True, **arguments)
             undo.callback(env.close)
             served[name] = Served(name, EpisodePool(env_id, **arguments), env)
@@ -300,8 +340,3 @@ def read_object(text: bytes) -> Data:
     if not isinstance(value, dict):
         raise WireError("VALIDATION_ERROR", "a message is a JSON object")
     return value
-
-
-def _json(value: Any) -> str:
-    """Return a value as JSON in ASCII: texts may hold lone surrogates."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":"))

@@ -3,13 +3,14 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from agent_envs.rollout.episode_pool import PoolTurn
 from agent_envs.serving.scheduling import Room, StepThreads
+from agent_envs.serving.seats import Caller, Pending, Seat, Stand
 from agent_envs.serving.wire import (
     Data,
     Served,
@@ -24,6 +25,8 @@ from agent_envs.serving.wire import (
 
 MOST_TURNS = 2**31
 WAITING_THREADS = 64  # of an environment whose steps wait for something outside
+GOES_ON = "the call goes on, and keeps its session busy; a step's answer is there for who asks again with its index"
+THROWN_AWAY = "what it would have begun is thrown away; ask again"
 
 
 @dataclass(frozen=True)
@@ -33,45 +36,20 @@ class ServerLimits:
     Attributes:
         sessions: open at once; who asks for more waits in a queue.
         snapshots: of one token; the one that was named longest ago is forgotten for a new one.
+        snapshot_bytes: of one token's snapshots, as their texts are counted; beyond them it is the same.
         idle_seconds: after which a session, a snapshot or a connection that nobody names ends.
-        step_seconds: for an answer to a step; it goes on, and its answer is there for who asks again with its index.
+        step_seconds: for the answer to a message; a step goes on, and its answer is there for who asks again with its index.
         queue_seconds: of waiting for a session.
         batch: the most steps, rows or forks of one message.
     """
 
     sessions: int = 1024
     snapshots: int = 100_000
+    snapshot_bytes: int = 2**31
     idle_seconds: float = 1800.0
     step_seconds: float = 120.0
     queue_seconds: float = 30.0
     batch: int = 1024
-
-
-@dataclass(eq=False)
-class Caller:
-    """One connection: whose token it has, the environment of its address, and the session that ends with it, "" for none."""
-
-    owner: str
-    served: Served
-    session: str = ""
-    lasting: bool = False  # of HTTP: the next request may come on another connection
-
-
-@dataclass(eq=False, slots=True)
-class Seat:
-    """An open episode and its last turn, which is told again to who repeats its index."""
-
-    id: str
-    owner: str
-    served: Served
-    key: str  # in the pool
-    turns: int = 0
-    action: Any = None
-    turn: PoolTurn | None = None
-    last_call: float = 0.0
-    episode_id: str = ""
-    pending: tuple[int, Any, "asyncio.Future[Any]"] | None = None
-    ended: bool = False
 
 
 @dataclass
@@ -106,15 +84,17 @@ class Sessions:
     async def answer(self, caller: Caller, kind: str, data: Data) -> Data:
         """Return the answer to a message; WireError for anything wrong with it, or with what it asks for."""
         method = self.kinds.get(kind)
+        if method is None:
+            raise WireError("UNKNOWN_TYPE", f"no message {kind[:80]!r}; there are {', '.join(self.kinds)}")
         try:
-            if method is None:
-                raise WireError("UNKNOWN_TYPE", f"no message {kind[:80]!r}; there are {', '.join(self.kinds)}")
             return await method(caller, data)
-        except Exception as error:  # noqa: BLE001 - what a client may know of it is told, and the log has the rest
-            raise self._refusal(error) from None
+        except BaseException:
+            self._end_opened(caller)
+            raise
 
     def leave(self, caller: Caller) -> None:
-        """End the session that belongs to a connection which is closed."""
+        """End the session that belongs to a connection which is closed, and those whose opening it was not told."""
+        self._end_opened(caller)
         if session := self._sessions.get(caller.session):
             self._end(session)
 
@@ -142,40 +122,50 @@ class Sessions:
         if name:
             session = self._find(caller, name)
             self._check_free(session)
+            if data.get("env") and session.served is not served:
+                raise WireError("VALIDATION_ERROR", f"env: the session is of {session.served.name}; open another one")
         elif session is not None and (session.pending is not None or session.served is not served):
             self._end(session)  # its client gave up on it, or wants another environment
             session = None
-        if session is not None:
-            session.served.pool.drop(session.key)
-        else:
-            (session,) = await self._open(caller, served, 1)
+        if session is None:
+            (session,) = await self._open(caller, [served])
             caller.session = "" if caller.lasting else session.id
-        session.episode_id = episode_id
-        return _sound(await self._answer_reset(session, self._submit_reset(session, row)))
+        future = self._submit_reset(session, row)
+        await self._wait([(session, future)])
+        return _sound(self._reset_answer(session, future, episode_id))
 
     async def _reset_many(self, caller: Caller, data: Data) -> Data:
         """Begin an episode in a new session for each row; what fails is told in its place, and leaves no session."""
-        rows = [reset_row(row) for row in list_field(data, "rows", self.limits.batch)]
-        sessions = await self._open(caller, self._served(caller, data), len(rows))
-        futures = [self._submit_reset(session, row) for session, row in zip(sessions, rows, strict=True)]
-        answers = [await self._answer_reset(*pair) for pair in zip(sessions, futures, strict=True)]
-        return self._rows(answers)
+        rows = [{"env": data.get("env"), **row} for row in list_field(data, "rows", self.limits.batch)]
+        if any(row.get("session") for row in rows):
+            raise WireError("VALIDATION_ERROR", "rows: each opens a session; to begin anew in one is for `reset`")
+        begins = [(reset_row(row), text_field(row, "episode_id")) for row in rows]
+        sessions = await self._open(caller, [self._served(caller, row) for row in rows])
+        calls = [(one, self._submit_reset(one, row)) for one, (row, _) in zip(sessions, begins, strict=True)]
+        await self._wait(calls)
+        return self._rows([self._reset_answer(*call, name) for call, (_, name) in zip(calls, begins, strict=True)])
 
     def _submit_reset(self, session: Seat, row: Data) -> "asyncio.Future[Any]":
-        """Submit the reset of a session that has no episode in the pool."""
-        session.turns, session.action, session.turn = 0, None, None
-        return self._submit(session, 0, None, partial(session.served.pool.begin_many, [{**row, "key": session.key}]))
+        """Submit a reset; the episode that the session has stands until there is the new one."""
+        key = secrets.token_urlsafe(12)
+        return self._submit(session, partial(session.served.pool.begin_many, [{**row, "key": key}]), key)
 
-    async def _answer_reset(self, session: Seat, future: "asyncio.Future[Any]") -> Data | WireError:
-        """Return the answer to a reset; a session that could not begin ends."""
-        answer = await self._settled(session, future)
-        if isinstance(answer, WireError):
+    def _reset_answer(self, session: Seat, future: "asyncio.Future[Any]", episode_id: str) -> Data | WireError:
+        """Return the answer to a reset; a session that has no episode ends."""
+        answer = self._turn_of(session, future, GOES_ON if session.key else THROWN_AWAY)
+        if session.ended:
+            return WireError("SESSION_ERROR", "the session was closed before its episode began")
+        if not isinstance(answer, WireError):
+            session.episode_id = episode_id
+        elif not session.key:
             self._end(session)
         return answer
 
     async def _step(self, caller: Caller, data: Data) -> Data:
         """Take a turn: of the caller's session, or of one that the message names, with `index` at most once."""
-        return _sound(await self._answer_step(self._ask(caller, data)))
+        ask = self._ask(caller, data)
+        await self._wait([ask])
+        return _sound(self._step_answer(ask))
 
     async def _step_many(self, caller: Caller, data: Data) -> Data:
         """Take a turn in each of many sessions; what fails is told in its place."""
@@ -185,7 +175,8 @@ class Sessions:
                 asks.append(self._ask(caller, row))
             except WireError as refusal:
                 asks.append(refusal)
-        return self._rows([await self._answer_step(ask) for ask in asks])
+        await self._wait(asks)
+        return self._rows([self._step_answer(ask) for ask in asks])
 
     def _rows(self, answers: list[Data | WireError]) -> Data:
         """Return the answers of many; what is refused stands in its place."""
@@ -204,61 +195,72 @@ class Sessions:
         session = self._find(caller, text_field(names, "session"))
         action = session.served.action(value)
         index = None if names.get("index") is None else number_field(names, "index", 0, 0, MOST_TURNS)
-        if session.pending is not None:
-            if index is None or session.pending[:2] != (index + 1, action):
+        stand, pending = session.stand, session.pending
+        if pending is not None:
+            if index is None or (pending.index, pending.action) != (index, action):
                 self._check_free(session)
-            return session, session.pending[2]
-        if index is not None and index == session.turns - 1 and action == session.action and session.turn is not None:
-            return observation(session.turn, session.id)
-        if index not in (None, session.turns):
-            words = f"index={index}: this session has taken {session.turns} turns, and takes none of them otherwise"
+            return session, pending.future
+        if stand.turn is not None and index == stand.turns - 1 and action == stand.action:
+            return observation(stand.turn, session.id)
+        if index not in (None, stand.turns):
+            words = f"index={index}: this session has taken {stand.turns} turns, and takes none of them otherwise"
             raise WireError("CONFLICT", f"{words}; fork, or restore a snapshot")
         call = partial(session.served.pool.act_many, [(session.key, action)])
-        return session, self._submit(session, session.turns + 1, action, call)
+        return session, self._submit(session, call, session.key, action=action, index=stand.turns)
 
-    def _submit(self, session: Seat, turns: int, action: Any, call: Callable[[], Any]) -> "asyncio.Future[Any]":
-        """Let a thread call the pool for a session, which has so many turns when that is done."""
+    def _submit(self, session: Seat, call: Callable[[], Any], key: str, **after: Any) -> "asyncio.Future[Any]":
+        """Let a thread call the pool for a session, which has the episode of a key when that is done; see `Pending`."""
         future = self._threads[session.served.name].submit(call)
-        session.pending, session.last_call = (turns, action, future), time.monotonic()
-        future.add_done_callback(partial(self._done, session))
+        session.pending = Pending(future, key, **after)
+        future.add_done_callback(partial(self._done, session, session.pending))
         return future
 
-    def _done(self, session: Seat, future: "asyncio.Future[Any]") -> None:
+    def _done(self, session: Seat, pending: Pending, future: "asyncio.Future[Any]") -> None:
         """Keep what a session's call came to, whether or not anybody still waits for it."""
-        turns, action, _ = session.pending or (0, None, None)
-        session.pending, pool = None, session.served.pool
-        if not future.cancelled() and future.exception() is None and future.result() and not future.result()[0].fault:
-            session.turns, session.action, session.turn = turns, action, future.result()[0]
-            self.totals.turns += turns > 0
+        session.pending, session.last_call, pool = None, time.monotonic(), session.served.pool
+        stand = None
+        if not future.cancelled() and future.exception() is None:
+            stand, is_step = pending.stand, pending.index >= 0
+            if stand is None and not (turn := future.result()[0]).fault:
+                stand = (session.stand if is_step else Stand()).after(pending.action, turn)
+                self.totals.turns += is_step
+        if stand is not None:
+            if session.key != pending.key and session.key in pool:
+                pool.drop(session.key)
+            session.key, session.stand = pending.key, stand
         if session.ended and session.key in pool:
             pool.drop(session.key)
 
-    async def _answer_step(self, ask: "Ask") -> Data | WireError:
-        """Return the answer to a step, when it is there."""
-        return await self._settled(*ask) if isinstance(ask, tuple) else ask
+    def _step_answer(self, ask: "Ask") -> Data | WireError:
+        """Return the answer to a step after the wait for it."""
+        return self._turn_of(*ask, GOES_ON) if isinstance(ask, tuple) else ask
 
-    async def _settled(self, session: Seat, future: "asyncio.Future[Any]") -> Data | WireError:
-        """Return the answer of a session's call when it is there, or the refusal: an error, a fault, the deadline."""
+    def _turn_of(self, session: Seat, future: "asyncio.Future[Any]", late: str) -> Data | WireError:
+        """Return the answer of a session's call after the wait for it, or the refusal: an error, a fault, the deadline."""
         try:
-            (turn,) = await self._within(session.served, future)
+            (turn,) = self._result(future, late)
+            return self._fault(turn) if turn.fault else observation(turn, session.id)
         except Exception as error:  # noqa: BLE001 - each of many steps has its own answer
-            return self._refusal(error)
-        return self._fault(turn) if turn.fault else observation(turn, session.id)
+            return self.refusal(error)
 
-    async def _within(self, served: Served, future: "asyncio.Future[Any]") -> Any:
-        """Return a call's result within the deadline; WireError behind it, and the call goes on."""
+    async def _wait(self, asks: Iterable[Any]) -> None:
+        """Wait for the calls among asks, for one deadline at most; those that are late lose their place in the threads."""
+        waiting = {ask[1]: ask[0] for ask in asks if isinstance(ask, tuple) and not ask[1].done()}
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=self.limits.step_seconds)
+            for future in late:
+                self._threads[waiting[future].served.name].abandon(future)
+
+    def _result(self, future: "asyncio.Future[Any]", late: str) -> Any:
+        """Return a call's result after the wait for it; WireError, with words on what becomes of it, where it is late."""
         if not future.done():
-            await asyncio.wait((future,), timeout=self.limits.step_seconds)
-        if not future.done():
-            self._threads[served.name].abandon(future)
-            words = f"no answer within {self.limits.step_seconds:g} s; the call goes on, ask again with the same index"
-            raise WireError("DEADLINE", words, retryable=True)
+            raise WireError("DEADLINE", f"no answer within {self.limits.step_seconds:g} s; {late}", retryable=True)
         return future.result()
 
     async def _state(self, caller: Caller, data: Data) -> Data:
         """Return the episode's id and its number of turns, as OpenEnv has it."""
         session = self._find(caller, text_field(data, "session"))
-        return {"episode_id": session.episode_id or None, "step_count": session.turns, "session": session.id}
+        return {"episode_id": session.episode_id or None, "step_count": session.stand.turns, "session": session.id}
 
     async def _close(self, caller: Caller, data: Data) -> Data:
         """End a session."""
@@ -266,7 +268,7 @@ class Sessions:
         self._end(session)
         return {"session": session.id}
 
-    def _refusal(self, error: Exception) -> WireError:
+    def refusal(self, error: Exception) -> WireError:
         """Return the refusal of an error, which is noted where no client caused it."""
         refusal = refusal_of(error)
         if refusal is not error and refusal.code == "INTERNAL":
@@ -291,9 +293,9 @@ class Sessions:
         if not (type(key) is int or isinstance(key, str)) or (type(key) is int and abs(key) >= 2**63):
             raise WireError("VALIDATION_ERROR", "index: give the index of a task, or its id")
         try:
-            task = await self._within(
-                served, self._threads[served.name].submit(lambda: served.core.source.get(split, key))
-            )
+            future = self._threads[served.name].submit(lambda: served.core.source.get(split, key))
+            await self._wait([(caller, future)])
+            task = self._result(future, THROWN_AWAY)
         except (KeyError, IndexError) as error:
             raise WireError("VALIDATION_ERROR", f"no task {key!r:.100} in split {split}") from error
         return {"task": {"id": task.id, "split": split, "index": key}}
@@ -318,16 +320,20 @@ class Sessions:
 
     # Room for sessions, and who may name what.
 
-    async def _open(self, caller: Caller, served: Served, n: int) -> list[Seat]:
-        """Open sessions without an episode, once there is room for all of them."""
-        await self._room.take(n)
+    async def _open(self, caller: Caller, served: Sequence[Served]) -> list[Seat]:
+        """Open a session without an episode for each environment, once there is room for all of them."""
+        await self._room.take(len(served))
         now = time.monotonic()
-        sessions = [
-            Seat(secrets.token_urlsafe(16), caller.owner, served, secrets.token_urlsafe(12), last_call=now)
-            for _ in range(n)
-        ]
+        sessions = [Seat(secrets.token_urlsafe(16), caller.owner, one, now) for one in served]
         self._sessions.update((session.id, session) for session in sessions)
+        caller.opened += sessions
         return sessions
+
+    def _end_opened(self, caller: Caller) -> None:
+        """End the sessions that a message opened in vain."""
+        for session in caller.opened:
+            self._end(session)
+        caller.opened.clear()
 
     def _end(self, session: Seat) -> None:
         """Forget a session; its episode goes once no call has it."""

@@ -1,11 +1,13 @@
 """The wire carries JSON in the shape of OpenEnv's messages: actions in, observations, states and refusals out."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.spaces import OneOf
 
 from agent_envs.base.arguments import display_value
@@ -161,6 +163,27 @@ def reset_row(data: Data) -> Data:
         raise WireError("VALIDATION_ERROR", f"task={display_value(task)}; give an index or an id")
     names = {"split": text_field(data, "split") or None, "episode_key": text_field(data, "episode_key") or None}
     return {"task": task, "seed": data.get("seed"), **names}
+
+
+def json_text(value: Any) -> str:
+    """Return an answer as JSON in ASCII: texts may hold lone surrogates, and an environment's info what JSON has not."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in JSON's terms: numpy's and sets as lists, a number that is none as null, the rest by its type's name."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float) else f"<{type(value).__name__}>"
 
 
 def refusal_of(error: Exception) -> WireError:

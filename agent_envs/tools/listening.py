@@ -6,12 +6,11 @@ bytes and seconds, and beyond this machine nothing is served without a token.
 
 import asyncio
 import base64
-import binascii
 import hmac
 import ipaddress
 import re
 import socket
-import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,17 +58,22 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock of 11 s; beyond `most` connections close the one that has waited longest, perhaps this one."""
         super().connection_made(transport)
-        self._since = time.monotonic()
+        # One order for all connections of a server, by when they began to wait: a connect need not look at all of them.
+        self._waiting = vars(self.server_state).setdefault("waiting", OrderedDict[Connection, None]())
+        self._waiting[self] = None
         self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
         if len(self.connections) > self.most:
-            waiting = [one for one in self.connections if isinstance(one, Connection) and not one._at_work]
-            min(waiting, key=lambda one: one._since).transport.close()  # this one, where all the others are at work
+            oldest = next(iter(self._waiting))  # this one, where all the others are at work
+            oldest._stop_waiting()
+            oldest.connections.discard(oldest)
+            oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Stop the clock once a request is complete, and start it for a new one."""
         super().data_received(data)
         if self._at_work:
             self._stop_clock()
+            self._stop_waiting()
         elif self._ends is None and self.transport.get_protocol() is self:  # not handed on
             self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
 
@@ -80,8 +84,10 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Close a connection that its client half closed; else allow 1 s for the request's rest, 10 s for an unread answer."""
+        self._waiting[self] = None
         super().on_response_complete()
-        self._since = time.monotonic()
+        if self._at_work:  # on the next request, which had come already
+            self._stop_waiting()
         if self._half_closed:
             self.transport.close()
         elif self.cycle.more_body:
@@ -92,17 +98,23 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clock when the connection is lost."""
         self._stop_clock()
+        self._stop_waiting()
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         """Stop the clock and hand the connection on: a socket of messages has its own."""
         self._stop_clock()
+        self._stop_waiting()
         super().handle_websocket_upgrade(event)
 
     def _close_in(self, seconds: float) -> None:
         """Set the clock: abort the connection after so many seconds, whatever the client does."""
         self._stop_clock()
         self._ends = self.loop.call_later(seconds, self.transport.abort)  # close waits for a client that does not read
+
+    def _stop_waiting(self) -> None:
+        """Leave the order of those that wait for a request."""
+        self._waiting.pop(self, None)
 
     def _stop_clock(self) -> None:
         """Stop the clock, if it runs."""
@@ -151,7 +163,7 @@ def _token_of(authorization: str) -> bytes:
         return value.encode()
     try:
         return base64.b64decode(value, validate=True).partition(b":")[2] if scheme.lower() == "basic" else b""
-    except binascii.Error:
+    except ValueError:
         return b""
 
 

@@ -4,11 +4,14 @@ import json
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import gymnasium as gym
 import pytest
 
-from agent_envs import EnvFault, EpisodePool, Snapshot, UsageError, run_episode, spec_json
+from agent_envs import EnvFault, EpisodePool, Message, Snapshot, UsageError, run_episode, spec_json
+from agent_envs.base.serialization import state_type
+from agent_envs.core.env import Outcome
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import Memory, TurnLimit
@@ -91,6 +94,41 @@ def test_many_threads_share_a_pool():
                 alone = played(env, *plan[key])
                 assert json.dumps(shown, default=repr) == json.dumps(alone, default=repr)
     assert len(pool) == 48
+
+
+@state_type
+@dataclass(frozen=True)
+class Noted:
+    """A parsed action of any value."""
+
+    value: object
+    note: str = field(default="", compare=False)
+
+
+def test_what_is_shared_has_one_type_and_value_all_the_way_down(monkeypatch):
+    """What is equal and still another thing (True and 1, 0.0 and -0.0, notes that do not count) stays what it is."""
+    parts = [
+        Noted(1, "a"),
+        Noted(True, "b"),
+        Noted(1.0, "c"),
+        (1,),
+        (True,),
+        ((0.0,),),
+        ((-0.0,),),
+        [1],
+        {"a": [True]},
+        Noted(1, "a"),
+    ]
+    monkeypatch.setattr(
+        toys.Guess, "_advance",
+        lambda env, episode, action: Outcome(episode.state, parts[int(action)], (Message("user", "ok", "environment"),)),
+    )  # fmt: skip
+    pool = EpisodePool(ID)
+    keys = [turn.key for turn in pool.begin_many([{"seed": 0} for _ in parts])]
+    pool.act_many([(key, str(number)) for number, key in enumerate(keys)])
+    parsed = [pool.moment(key).episode.turns[-1].parsed for key in keys]
+    assert list(map(repr, parsed)) == list(map(repr, parts))
+    assert parsed[-1] is parsed[0]
 
 
 def test_what_waits_steps_in_threads(monkeypatch):

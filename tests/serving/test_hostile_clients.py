@@ -161,3 +161,37 @@ def test_many_threads_step_one_session():
             thread.join()
         assert len({json.dumps(answer) for answer in answers}) == 1 and answers[0][0] == 200
         assert post(server, "state", session=session)[1]["step_count"] == 1
+
+
+def test_a_burst_of_connections_keeps_to_their_bound(monkeypatch):
+    """Those that came last stay, and one that asked is not among those that make room."""
+    monkeypatch.setattr(served._EnvConnection, "most", 50)
+    with serving() as server:
+        session = post(server, "reset", seed=0)[1]["metadata"]["session"]
+        bares = [opened(server, "") for _ in range(400)]
+        wait_for(lambda: len(server._server.server_state.connections) <= 50)
+        assert post(server, "step", session=session, action=HINT)[0] == 200
+        for bare in bares[:300]:
+            assert closes(bare)
+        with Socket(server) as socket:
+            assert socket.ask("reset", seed=0)[0] == "observation"
+            for _ in range(100):
+                bares.append(opened(server, ""))
+            assert socket.ask("step", text=HINT)[0] == "observation"
+        for bare in bares[300:]:
+            bare.close()
+        wait_for(lambda: not server._server.server_state.waiting)
+
+
+def test_connections_beyond_the_bound_cost_no_look_at_the_others(monkeypatch):
+    """However many there are, one more makes the server look at one of them."""
+    looks = []
+    at_work = listening.Connection._at_work
+    monkeypatch.setattr(listening.Connection, "_at_work", property(lambda one: (looks.append(1), at_work.fget(one))[1]))
+    monkeypatch.setattr(served._EnvConnection, "most", 200)
+    with serving() as server:
+        bares = [opened(server, "") for _ in range(600)]
+        assert get(server, "health")[0] == 200
+        for bare in bares:
+            bare.close()
+    assert len(looks) < 5_000

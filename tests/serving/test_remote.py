@@ -1,5 +1,7 @@
 """`Remote` is an environment: it shows what the served one shows, passes the checks, pickles, and goes on from its handle."""
 
+import contextlib
+import http.server
 import json
 import pickle
 import socket as sockets
@@ -18,7 +20,7 @@ from agent_envs.rollout.policy import CompanionPolicy
 from tests import ROOT
 from tests.examples import sample
 from tests.integrations import toys
-from tests.serving.running import TOKENS, TOY, get, serving
+from tests.serving.running import TOKENS, TOY, get, post, serving
 from tests.serving.test_sessions import HINT, OTHER
 from tests.toy import ID
 
@@ -95,7 +97,7 @@ def test_mistakes_are_told_at_once(server, monkeypatch):
             gym.make(REMOTE, url=url)
     with pytest.raises(EnvFault, match="cannot connect"):
         gym.make(REMOTE, url="http://127.0.0.1:9")
-    with pytest.raises(EnvFault, match="no environment 'Chess'"):
+    with pytest.raises(UsageError, match="no environment 'Chess'"):
         remote(server, "Chess")
     for seconds in (0, -1, "x"):
         with pytest.raises(UsageError, match="seconds="):
@@ -130,6 +132,54 @@ def test_texts_beyond_a_message_are_cut_and_noted(server):
         env.reset(seed=0)
         *_, info = env.step(text)
         assert any("cut to" in event or "surrogates" in event for event in info["events"])
+
+
+@contextlib.contextmanager
+def telling(answers):
+    """A server that says of each message what `answers` has for its kind; its URL."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps(answers[self.path.rpartition("/")[2]]).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{listener.server_port}"
+        listener.shutdown()
+
+
+@pytest.mark.parametrize("kind", ["about", "task", "begin", "act"])
+def test_answers_of_another_form_are_a_fault(server, kind):
+    """Whatever is left out of an answer, or is of another type, no other error comes of it."""
+    path = "SortExpA"
+    sound = {"about": post(server, f"{path}/about")[1], "task": post(server, f"{path}/task", split="test", index=0)[1]}
+    sound["begin"] = post(server, f"{path}/begin", split="test", task=0)[1]
+    sound["act"] = post(server, f"{path}/act", snapshot=sound["begin"]["snapshot"], action=1)[1]
+    wrong = [{}, {"status": "ok"}]
+    for name, value in sound[kind].items():
+        wrong += [{**sound[kind], name: other} for other in (5, None, {"x": 5}) if type(other) is not type(value)]
+    for name in sound[kind].get("observation", ()):
+        wrong += [
+            {**sound[kind], "observation": {**sound[kind]["observation"], name: other}} for other in (5, [5], {"x": 5})
+        ]
+    faults = 0
+    for answer in wrong:
+        with telling({**sound, kind: answer}) as url:
+            try:
+                env = gym.make(REMOTE, url=url)
+                env.reset(seed=0, options={"task": 0, "split": "test"})
+                env.step(1)
+            except (EnvFault, UsageError) as error:
+                faults += "as no agent-envs server" in str(error)
+    assert faults >= 2
 
 
 class Relay:

@@ -41,9 +41,29 @@ def test_tokens_that_are_none(wrong):
         EnvServer({}, port=0)
 
 
+@pytest.mark.parametrize("other", ["toy/guess-v0", "other/Guess-v0"])
+def test_two_environments_of_one_name_do_not_start(other):
+    """Neither would be told from the other by its address."""
+    gym.register(other, entry_point="tests.toy:Guess")
+    try:
+        with pytest.raises(UsageError, match="both be at /"):
+            EnvServer({TOY: {}, f"tests.toy:{other}": {}}, port=0)
+    finally:
+        del gym.registry[other]
+
+
 def test_nothing_is_answered_without_a_token(server):
     basic = base64.b64encode(b"x:" + b"3" * 32).decode()
-    wrong = (ONE, f"Bearer {ONE[:-1]}", f"Bearer {ONE}1", "Bearer ", f"Basic {ONE}", f"Basic {basic}")
+    wrong = (
+        ONE,
+        f"Bearer {ONE[:-1]}",
+        f"Bearer {ONE}1",
+        "Bearer ",
+        f"Basic {ONE}",
+        f"Basic {basic}",
+        "Basic \xe9",
+        "\xe9 x",
+    )
     for head in ({}, *({"Authorization": value} for value in wrong)):
         for route, method in (
             ("health", "GET"),
