@@ -292,14 +292,16 @@ def test_arms_with_other_starts_are_compared_in_gains():
     ]
 
 
-def test_advice_is_measured_alike_in_all_arms():
+def test_advice_is_measured_alike_in_all_arms(tmp_path):
     names = [lead.name for lead in planned_leads(Plan(rehearsal=False)) if lead.claim == "veg"]
     assert names == [
         f"good over {arm}, {side} feedback" for side in ("without", "with") for arm in ("grpo", "misleading")
     ]
     plan = Plan(rehearsal=False)
     for run in plan.runs("veg"):
-        settings, _ = parse(KINDS[run.program], [*plan.words(run, ROOT), "--out", "runs/x"], program=run.program)
+        settings, _ = parse(
+            KINDS[run.program], [*plan.words(run, ROOT), "--out", str(tmp_path / run.arm)], program=run.program
+        )
         assert "VerbalFeedback" in settings.stacks if run.program == "sft" else settings.tester == "scripted:good"
 
 
@@ -328,11 +330,11 @@ def test_leads_are_corrected_for_all_that_the_plan_has(trainer, tmp_path):
     assert 0.1 < lead["planned_detectable"] < 0.2
 
 
-def test_the_peer_of_verlog_has_its_loss():
+def test_the_peer_of_verlog_has_its_loss(tmp_path):
     plan, rows = Plan(rehearsal=False), {}
     for run in plan.runs("verlog"):
         if run.claim == "verlog":
-            words = [*plan.words(run, ROOT), "--out", "runs/x"]
+            words = [*plan.words(run, ROOT), "--out", str(tmp_path / run.arm)]
             rows[run.arm], _ = parse(KINDS[run.program], words, program=run.program)
     one, other = rows["verlog"], rows["grpo"]
     for name in ("optim", "beta", "entropy", "dual_clip", "eps_low", "eps_high", "minibatches", "epochs"):
