@@ -26,7 +26,7 @@ Modules, in reading order:
     small_calc_bench: `trainers/SmallCalcBench-v0` under the name of its module that earlier runs hold.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
-    real_curves: the papers' claims on a small pretrained model, by a fixed plan of runs of minutes.
+    real_curves, real_leads: the papers' claims on a small pretrained model, by a fixed plan of runs of minutes.
     verlog_learn: Verlog beside GRPO at equal environment steps.
     episode_counts: test episodes by method: EARL's Table 4, Figures 5 and 6.
     tree_drawing: pictures of the decision trees that a sorting policy's run wrote.

@@ -4,13 +4,15 @@
     python -m benchmarks.real_curves --minutes 60 --out DIR --only grpo --cpu
 
 The plan is real_curves.toml, and does not change between calls: starts, which imitate an erring solver, then the arms of each
-claim, seed by seed, all from the start of their seed. A call plays the next runs that fit into its minutes; the same command
-goes on. A run that was cut off is played anew. Figures lie in figures-CARD.json, apart for every card: seconds and rounding
-differ. Of a run its settings, metrics and test episodes stay; of a start its adapter, until all of its arms have ended.
-`--cpu` plays a rehearsal, one seed with four steps of 16 episodes, which claims nothing.
+claim, seed by seed, all from the start of their seed. Arms are refused until their start, on dev tasks of two other seeds, has
+20 to 60 % success and 90 % valid turns. A call plays the next runs that fit into its minutes; the same command goes on. A run
+that was cut off is played anew, in a call that has more minutes than it had; one that failed waits until its folder is deleted.
+Figures lie in figures-CARD.json, apart for every card: seconds and rounding differ. Of a run its settings, metrics and test
+episodes stay; of a start its adapter, until all of its arms have ended. `--cpu` plays a rehearsal, one seed with four steps of
+16 episodes, which claims nothing and whose starts nothing is asked of.
 
 Seeds of a claim follow from the name of its start's preset (`benchmarks.training_runs.report_seeds`); leads are of the
-claim's first arm over each other, in pairs of seeds.
+claim's first arm over each other, in pairs of seeds and tasks (`benchmarks.real_leads`).
 """
 
 import argparse
@@ -28,31 +30,26 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from benchmarks.training_runs import (
-    about,
-    end_trainers_with_us,
-    lead_over_seeds,
-    mean_line,
-    points,
-    report_seeds,
-    run_trainer,
-    summarise_shares,
-    with_points_on_a_line,
-)
+from benchmarks.real_leads import figures, power_line, report
+from benchmarks.training_runs import about, end_trainers_with_us, report_seeds, run_trainer, with_points_on_a_line
 from trainers.arpo import ARPOSettings
 from trainers.command_line import load_preset, one_line_errors
 from trainers.earl import EARLSettings
 from trainers.grpo import GRPOSettings
 from trainers.training.packaged import model_place
+from trainers.veg import VEGSettings
 from trainers.verlog import VerlogSettings
 
 PLAN = Path(__file__).with_suffix(".toml")
 MODEL = "smollm2-135m"
-FILES = ("result.json", "settings.json", "metrics.jsonl", "test_episodes.jsonl", "log.txt")  # of a run that ended
+TESTED = ("test_episodes.jsonl", "test_outcomes.jsonl")
+FILES = ("result.json", "settings.json", "metrics.jsonl", "log.txt", *TESTED)  # of a run that ended
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors", "expanded_head.json", "expanded_head.safetensors")
 MOST_BYTES, MOST_BYTES_A_FILE = 60 * 10**6, 16 * 10**6  # of what is kept, by the device's way back
 SLACK = 0.1  # of an estimate
-SETTINGS = {"grpo": GRPOSettings, "arpo": ARPOSettings, "earl": EARLSettings, "verlog": VerlogSettings}  # of starts
+SUCCESS, VALID = (0.2, 0.6), 0.9  # of a start, on dev tasks
+KINDS = (GRPOSettings, ARPOSettings, EARLSettings, VEGSettings, VerlogSettings)
+SETTINGS = dict(zip(("grpo", "arpo", "earl", "veg", "verlog"), KINDS, strict=True))  # of starts
 Options = Mapping[str, Any]
 
 
@@ -90,6 +87,11 @@ class PlannedRun:
         """The folder of the start that it begins from; None for starts, and for models that begin as they are."""
         return Path("start", f"{self.start}-{self.seed}") if self.start else None
 
+    @property
+    def gate(self) -> str:
+        """The name of the start that has to be in its range before this run; "" where none has to."""
+        return self.arm if self.claim == "start" else self.start
+
 
 class Plan:
     """The fixed plan: starts, and claims with their arms.
@@ -121,6 +123,7 @@ class Plan:
         runs = dict[Path, PlannedRun]()
         for run in selection:
             if run.start_folder is not None:
+                runs.update({gate.folder: gate for gate in self.gates(run.start)})
                 runs.setdefault(run.start_folder, self._start(run.start, run.seed, "start"))
             runs[run.folder] = run
         return list(runs.values())
@@ -132,6 +135,19 @@ class Plan:
             return (0,) if self.rehearsal else tuple(row["seeds"])
         return report_seeds(self.table["start"][row["start"]]["preset"].partition("/")[2], row["seeds"])
 
+    def gates(self, start: str) -> list[PlannedRun]:
+        """Return the runs that show whether a start is in its range; none in a rehearsal, or for the start ""."""
+        return [run for run in self._of_claim("starts") if run.arm == start and not self.rehearsal]
+
+    def price(self, minutes: float) -> tuple[float, int]:
+        """Return the minutes of all runs, as they were estimated, and in how many calls of so many minutes they end."""
+        left, calls = 0.0, 0
+        for run in (runs := self.runs()):
+            if run.minutes > left:
+                left, calls = minutes, calls + 1
+            left -= run.minutes
+        return sum(run.minutes for run in runs), calls
+
     def _of_claim(self, claim: str) -> Iterator[PlannedRun]:
         """Yield a claim's runs, seed by seed; those of starts are tested on dev tasks."""
         row = self.table["claim"][claim]
@@ -140,15 +156,16 @@ class Plan:
                 yield self._start(name, seed, claim, {"env.test-split": "dev"})
             for name, arm in row.get("arm", {}).items():
                 start = arm.get("start", row["start"])
-                preset = arm.get("preset", self.table["start"][start or row["start"]]["preset"])
+                origin = self.table["start"][start or row["start"]]
+                preset = arm.get("preset", origin["preset"])
                 kind = self.table["imitation" if arm["program"] == "sft" else "reinforcement"]
-                options = {**row.get("budget", {}), **arm.get("options", {}), **kind}
+                options = {**origin.get("shared", {}), **row.get("budget", {}), **arm.get("options", {}), **kind}
                 yield PlannedRun(claim, name, seed, arm["program"], preset, start, options, arm["minutes"])
 
     def _start(self, name: str, seed: int, claim: str, options: Options = {}) -> PlannedRun:  # noqa: B006
         """Return the run that makes a start."""
         row = self.table["start"][name]
-        options = {**row.get("options", {}), **self.table["imitation"], **options}
+        options = {**row.get("shared", {}), **row.get("options", {}), **self.table["imitation"], **options}
         return PlannedRun(claim, name, seed, "sft", row["preset"], "", options, row["minutes"])
 
     def words(self, run: PlannedRun, card: Path) -> list[str]:
@@ -162,7 +179,8 @@ class Plan:
             options |= {key: value for key, value in cut.items() if not isinstance(value, dict)} | cut[run.program]
             if run.options.get("data") == "rejection":
                 options["episodes"] = 16 // options["samples-per-task"]
-        return [word for name, value in options.items() for word in (f"--{name}", str(value)) if word]
+        words = ((f"--{name}", *(value if isinstance(value, list) else [value])) for name, value in options.items())
+        return [str(word) for row in words for word in row if word != ""]
 
 
 def imitation_options(preset: str) -> dict[str, Any]:
@@ -175,6 +193,7 @@ def imitation_options(preset: str) -> dict[str, Any]:
         "env.arguments": env.arguments,
         "env.wrappers": env.wrappers,
         "flaws": start.flaws,
+        "stacks": start.stacks,
         "episodes": start.demonstrations,
         "steps": start.steps,
         "rows-per-step": start.rows_per_step,
@@ -210,18 +229,54 @@ class Calls:
 
     def __init__(self, plan: Plan, card: Path, minutes: float) -> None:
         """Take the plan, the folder of the card, and the minutes of this call."""
-        self.card, self._plan, self._end = card, plan, time.monotonic() + 60 * minutes
+        self.card, self._plan, self._minutes = card, plan, minutes
+        self._end = time.monotonic() + 60 * minutes
 
-    def play(self, runs: Sequence[PlannedRun]) -> str:
-        """Play the runs that have not ended yet, as far as the minutes reach; return a line on what comes next, or ""."""
+    def play(self, runs: Sequence[PlannedRun]) -> list[str]:
+        """Play the runs that have not ended yet, as far as the minutes reach; return lines on those refused and the next."""
+        notes = dict[str, None]()  # each once, in order
         for run in runs:
             if self._has_ended(run) or (run.claim == "start" and self._is_spent(run.folder)):
                 continue
+            if note := self._refusal(run):
+                notes[note] = None
+                continue
             left, seconds = self._end - time.monotonic(), self._expected_seconds(run)
-            if left < seconds or not self._play(run, left):
-                return f"next: {run.folder}, about {seconds / 60:.1f} minutes; the same command goes on"
-            if run.start_folder is not None and self._is_spent(run.start_folder):
+            if left < seconds:
+                return [*notes, f"next: {run.folder}, about {seconds / 60:.1f} minutes; the same command goes on"]
+            if not self._play(run, left):
+                notes[self._refusal(run) or f"{run.folder} was cut off; the same command plays it anew"] = None
+            elif run.start_folder is not None and self._is_spent(run.start_folder):
                 shutil.rmtree(self.card / run.start_folder / "model")
+        return list(notes) or ["these runs have all ended"]
+
+    def _refusal(self, run: PlannedRun) -> str:
+        """Return a line that says why a run is not played; "" where it may be."""
+        failure = self.card / f"{run.folder}.failed"
+        if failure.exists():
+            return f"{run.folder} failed: {failure / 'log.txt'} says why; delete that folder to play it anew"
+        if self._expected_seconds(run) > 60 * self._minutes:
+            least = self._expected_seconds(run) / 60
+            return (
+                f"{run.claim}/{run.arm} takes {least:.1f} minutes or more: give more than --minutes {self._minutes:g}"
+            )
+        if run.claim != "starts" and (fault := self._start_fault(run.gate)):
+            return f"arms that begin from {run.gate} are refused: {fault}"
+        if run.start_folder is not None and not (self.card / run.start_folder / "model").is_dir():
+            return f"{run.folder.parent} waits for {run.start_folder}"
+        return ""
+
+    def _start_fault(self, name: str) -> str:
+        """Describe the fault of a start by its runs on dev tasks; "" where it is in its range, or nothing is asked of it."""
+        for gate in self._plan.gates(name):
+            path = self.card / gate.folder / "result.json"
+            if not path.exists():
+                return f"{gate.folder} has not ended"
+            after = json.loads(path.read_text(encoding="utf-8"))["after"]
+            success, valid = after["success"], after["valid_actions"]
+            if not (SUCCESS[0] <= success <= SUCCESS[1] and valid >= VALID):
+                needs = f"{SUCCESS[0]:.0%} to {SUCCESS[1]:.0%} and {VALID:.0%} are needed"
+                return f"{gate.folder} has {success:.0%} success and {valid:.0%} valid turns; {needs}"
         return ""
 
     def _is_spent(self, start: Path) -> bool:
@@ -234,14 +289,14 @@ class Calls:
         return (folder / "result.json").exists() and (run.claim != "start" or (folder / "model").is_dir())
 
     def _expected_seconds(self, run: PlannedRun) -> float:
-        """Return the longest that a run of this arm took on this card, else the plan's estimate; of a rehearsal nothing."""
+        """Return the longest that a run of this arm took here, ended or cut off, else the plan's estimate; 0 in a rehearsal."""
         paths = (self.card / run.claim).glob(f"{run.arm}-[0-9]*/seconds.json")
         seconds = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
         estimate = 0.0 if self._plan.rehearsal else 60 * run.minutes
         return (1 + SLACK) * max(seconds) if seconds else estimate
 
     def _play(self, run: PlannedRun, left: float) -> bool:
-        """Play one run, and keep what is kept of it; return whether it ended in time. What an earlier call began is deleted."""
+        """Play one run, and keep what is kept of it; return whether it ended. Of one that was cut off its seconds stay."""
         part, start = self.card / f"{run.folder}.part", time.monotonic()
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -254,19 +309,24 @@ class Calls:
             try:
                 run_trainer([*command, "--out", str(part)], os.environ | variables, log, timeout=left)
             except subprocess.TimeoutExpired:
-                shutil.rmtree(part)
+                keep(part, ())
+                write_seconds(part, start)
                 return False
-            except subprocess.CalledProcessError as error:
-                raise UsageError(
-                    f"{run.folder} ended with code {error.returncode}: {part / 'log.txt'} says why"
-                ) from None
+            except subprocess.CalledProcessError:
+                part.rename(self.card / f"{run.folder}.failed")
+                return False
         keep(part, (*FILES, "model") if run.claim == "start" else FILES)
         if run.claim == "start":
             keep(part / "model", ADAPTER)
-        (part / "seconds.json").write_text(json.dumps(round(time.monotonic() - start, 1)), encoding="utf-8")
+        write_seconds(part, start)
         shutil.rmtree(self.card / run.folder, ignore_errors=True)
         part.rename(self.card / run.folder)
         return True
+
+
+def write_seconds(folder: Path, start: float) -> None:
+    """Write into a folder how many seconds have passed since a moment of the monotonic clock."""
+    (folder / "seconds.json").write_text(json.dumps(round(time.monotonic() - start, 1)), encoding="utf-8")
 
 
 def keep(folder: Path, names: Sequence[str]) -> None:
@@ -297,46 +357,6 @@ def check_size(folder: Path) -> None:
         raise UsageError(f"{size}: too many to keep; starts go when all their arms have ended, so play a claim whole")
 
 
-def figures(plan: Plan, card: Path) -> dict[str, Any]:
-    """Return the results of a card's runs: of each claim its arms' successes by seed, and the first arm's leads."""
-    claims = {}
-    for name, row in plan.table["claim"].items():
-        arms: dict[str, dict[int, dict[str, Any]]] = {}
-        for run in plan.runs(name):
-            if run.claim == name and (path := card / run.folder / "result.json").exists():
-                arms.setdefault(run.arm, {})[run.seed] = json.loads(path.read_text(encoding="utf-8"))
-        success = {
-            arm: {seed: result["after"]["success"] for seed, result in runs.items()} for arm, runs in arms.items()
-        }
-        if not arms:
-            continue
-        first, *others = row.get("arm", arms)
-        claims[name] = {
-            "says": row["says"],
-            "axis": row.get("axis", ""),
-            "arms": {arm: {"success": summarise_shares(success[arm]), "seeds": runs} for arm, runs in arms.items()},
-            "leads": {
-                f"{first} over {arm}": lead_over_seeds(success[arm], success[first])
-                for arm in others
-                if "arm" in row and first in success and arm in success
-            },
-        }
-    return claims
-
-
-def report(claims: Mapping[str, Any]) -> str:
-    """Format figures as lines of text."""
-    lines = []
-    for name, claim in claims.items():
-        lines.append(f"{name}: {claim['says']}" + (f" (at {claim['axis']})" if claim["axis"] else ""))
-        for arm, row in claim["arms"].items():
-            valid = [result["after"].get("valid_actions") for result in row["seeds"].values()]
-            turns = ", ".join(f"{100 * share:.0f}" for share in valid if share is not None)
-            lines.append(f"  {arm:16} {mean_line(row['success'])}; valid turns {turns or '-'} %")
-        lines += [f"  {which}: {points(lead)}" for which, lead in claim["leads"].items() if lead]
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Play the next runs, write the figures of this card, print them and what comes next."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -351,17 +371,26 @@ def main() -> None:
     args = parser.parse_args()
     with one_line_errors("real_curves"):
         plan, name = Plan(args.cpu), card_name(args.cpu)
-        runs = plan.runs(args.only)
-        upcoming = Calls(plan, args.out / name, args.minutes).play(runs)
-        claims = figures(plan, args.out / name)
-        command = f"python -m benchmarks.real_curves --minutes {args.minutes:g} --out DIR{' --cpu' * args.cpu}"
-        heading = {"about": about(command) | {"card": name}, "rehearsal": args.cpu, "claims": claims}
-        text = with_points_on_a_line(json.dumps(heading, indent=1))
-        (args.out / f"figures-{name}.json").write_text(text + "\n", encoding="utf-8")
-        print(report(claims))
+        runs, card = plan.runs(args.only), args.out / name
+        minutes, calls = plan.price(args.minutes)
+        print(
+            f"the whole plan: {minutes:g} minutes of a GPU, estimated, {calls} calls of {args.minutes:g}; {power_line(plan)}"
+        )
+        command = f"python -m benchmarks.real_curves --minutes {args.minutes:g} --out DIR"
+        command += f" --only {args.only}" * bool(args.only) + " --cpu" * args.cpu
+        notes = list[str]()
+        try:
+            notes = Calls(plan, card, args.minutes).play(runs)
+        finally:
+            claims = figures(plan, card)
+            heading = {"about": about(command) | {"card": name}, "rehearsal": args.cpu, "claims": claims}
+            text = with_points_on_a_line(json.dumps(heading, indent=1))
+            args.out.mkdir(parents=True, exist_ok=True)
+            (args.out / f"figures-{name}.json").write_text(text + "\n", encoding="utf-8")
+            print(report(claims))
         if args.cpu:
             print("a rehearsal: it claims nothing")
-        print(upcoming or "these runs have all ended", flush=True)
+        print("\n".join(notes), flush=True)
         check_size(args.out)
 
 

@@ -41,7 +41,7 @@ class Costs:
         self.close()
         if self.prices:
             self._recording = Recording(self._answers / f"{step:08d}.jsonl", "record")
-        return Services(self._recording, self._shared)
+        return Services(self._recording, charged=self._shared)
 
     @property
     def counts(self) -> Counts:

@@ -38,7 +38,7 @@ from trainers.settings import RunSettings
 from trainers.training.optimise import one_budget
 
 WITHIN, BARE = "within", "bare"
-EPISODES_FILE = "test_episodes.jsonl"
+EPISODES_FILE, OUTCOMES_FILE = "test_episodes.jsonl", "test_outcomes.jsonl"
 EPISODES = 64
 MIN_VALID = 0.95  # Verlog's report: valid actions over 95 % of the time
 GRAM = 4
@@ -208,6 +208,7 @@ class Evaluator:
         self._tests = extra_tests(settings)
         self._settings, self._accelerator = settings, accelerator
         self.episodes: dict[str, dict[str, float]] = {}
+        self._outcomes: dict[str, EvaluationResult | None] = {}
 
     def before(self) -> dict[str, Any] | None:
         """Measure on the test split and return what `results` compares with, as JSON; None where nothing is measured here."""
@@ -221,14 +222,24 @@ class Evaluator:
         """
         after = self._test()
         sides = {name: EvaluationResult.from_json(row) for name, row in (before or {}).items()}
-        result = _compare(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._measure_tests(after)}
+        self._outcomes = {"before": sides.get(WITHIN), "after": after.get(WITHIN)}
+        result = _compare(*self._outcomes.values()) | {"tests": self._measure_tests(after)}
         return result | ({BARE: _compare(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
 
     def write_episodes(self, folder: Path) -> None:
-        """Write what was counted of the last test's episodes, a line a task; nothing where there was no test."""
-        if self.episodes:
-            lines = (json.dumps({"task": task, **counts}) for task, counts in self.episodes.items())
-            (folder / EPISODES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        """Write the counts of the last test's episodes, and each measure's outcomes, a line a task; nothing without a test."""
+        outcomes = [
+            {"measure": name, "task": task, "cluster": measured.clusters[task], "success": success}
+            for name, measured in self._outcomes.items()
+            if measured is not None
+            for task, success in measured.successes.items()
+        ]
+        rows = {
+            EPISODES_FILE: [{"task": task, **counts} for task, counts in self.episodes.items()],
+            OUTCOMES_FILE: outcomes,
+        }
+        for name, lines in ((name, lines) for name, lines in rows.items() if lines):
+            (folder / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
 
     def validation(self) -> dict[str, float]:
         """Measure on the evaluation split and return curve points, bare ones under eval_bare/; {} on other processes."""
@@ -266,6 +277,7 @@ class Evaluator:
                 measurement = measurements[spec, split]
             else:
                 measurement = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
+            self._outcomes[f"tests/{name}"] = measurement
             summaries[name] = None if measurement is None else {"split": split, **measurement.summary()}
         return summaries
 

@@ -19,11 +19,19 @@ from typing import ClassVar, Literal
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from trainers.command_line import in_order
-from trainers.environments import tasks_of_step
+from trainers.environments import stacks_of, tasks_of_step
 from trainers.imitation import check_flaws
-from trainers.imitation.imitating import direct_answers, imitation_step, own_successes, recordings, rows_of, solutions
+from trainers.imitation.imitating import (
+    direct_answers,
+    imitation_step,
+    own_successes,
+    recordings,
+    rows_of,
+    solutions,
+    warm_start_episodes,
+)
 from trainers.run import TrainingRun, run_program
-from trainers.settings import RunSettings, at_least_one
+from trainers.settings import RunSettings, WarmStartSettings, at_least_one
 
 
 @in_order
@@ -37,19 +45,22 @@ class SFTSettings(RunSettings):
         episodes: of the solver, or tasks of the two others; a file is read whole.
         samples_per_task: of rejection sampling.
         flaws: of the solver; see `WarmStartSettings`.
+        stacks: of wrappers within which the solver plays, in equal shares, as `WarmStartSettings` has them; "" for those of
+            `env.wrappers` alone.
         train_on: "actions" alone, or "all" tokens.
         steps: gradient steps.
         rows_per_step: episodes a step; over all processes.
     """
 
-    ORDER: ClassVar = """preset seed out env model sampling optim evaluation log data episodes samples_per_task flaws train_on
-        steps rows_per_step token_budget"""
+    ORDER: ClassVar = """preset seed out env model sampling optim evaluation log data episodes samples_per_task flaws stacks
+        train_on steps rows_per_step token_budget"""
 
     out: str = "runs/sft"
     data: str = "solver"
     episodes: int = 1000
     samples_per_task: int = 5
     flaws: str = "none"
+    stacks: str = ""
     train_on: Literal["actions", "all"] = "actions"
     steps: int = 200
     rows_per_step: int = 64
@@ -58,6 +69,8 @@ class SFTSettings(RunSettings):
         """Refuse, with a UsageError, numbers out of their range, and data that are not there."""
         super().__post_init__()
         check_flaws(self.flaws, self.env.id)
+        if self.stacks:
+            stacks_of(self.stacks, "stacks")
         if self.data not in ("solver", "direct", "rejection") and not Path(self.data).is_file():
             raise UsageError(f"data={self.data!r}: solver, direct, rejection, or a file; there is no such file")
         at_least_one(self, "", "episodes", "samples_per_task", "rows_per_step")
@@ -81,7 +94,10 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
 
 def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:
     """Yield the episodes that `data` names: the solver's, direct answers, the model's own successes, or those of a file."""
-    if settings.data == "solver":
+    if settings.data == "solver" and settings.stacks:
+        source = WarmStartSettings(settings.episodes, settings.flaws, settings.stacks)
+        yield from warm_start_episodes(source, run, settings.seed)
+    elif settings.data == "solver":
         yield from solutions(
             run.parts.environment(), settings.episodes, settings.flaws, run.parts.train_split, settings.seed
         )

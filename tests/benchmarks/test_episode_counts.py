@@ -70,6 +70,10 @@ def test_a_run_keeps_its_test_episodes_and_a_sweep_tells_of_them(finished, monke
     assert all(
         {"success", "tokens", "interactions", "hallucinated operands"} <= row.keys() for row in episodes.values()
     )
+    outcomes = [json.loads(line) for line in (out / cell.folder / "test_outcomes.jsonl").read_text().splitlines()]
+    after = {row["task"]: row["success"] for row in outcomes if row["measure"] == "after"}
+    assert after == {task: row["success"] for task, row in episodes.items()} and all(row["cluster"] for row in outcomes)
+    assert [row["measure"] for row in outcomes] == ["before"] * 4 + ["after"] * 4
     by_row, curves = sweeps._by_row(out, [cell])
     assert list(by_row["ExpA+CPO"]) == ["/0"] and "reward" in curves["ExpA+CPO"][0][0]
     assert "| ExpA+CPO | 4 |" in table_4(by_row)

@@ -15,7 +15,7 @@ from trainers.command_line import parse
 from trainers.imitation.demonstrations import SEARCH_FLAWS, Flaws
 from trainers.imitation.imitating import NAMED_FLAWS, direct_answers, flaws_of, recordings, rows_of, train_all_tokens
 from trainers.run import open_run
-from trainers.sft import SFTSettings, train
+from trainers.sft import SFTSettings, episodes_of, train
 from trainers.training.metrics import read_metrics
 
 SMALL = [
@@ -37,6 +37,17 @@ def test_a_solver_is_learnt(tmp_path):
     assert result["after"]["success"] >= 0.75 and result["after"]["valid_actions"] > result["before"]["valid_actions"]
     losses = [row["loss"] for row in read_metrics(tmp_path / "solver" / "metrics.jsonl")]
     assert losses[-1] < 0.2 * losses[0]
+
+
+def test_a_solver_plays_within_stacks_of_wrappers(tmp_path):
+    stacks = '[[], [{"VerbalFeedback": {"feedback": "scripted:good"}}]]'
+    words = ["--env.id", "SearchQA", "--env.arguments", json.dumps(SEARCH), "--stacks", stacks, "--episodes", "6"]
+    settings, folder = parse(SFTSettings, [*SMALL, *words, "--out", str(tmp_path)], program="sft")
+    with open_run(settings, folder) as opened:
+        advised = ["feedback" in str(episode.to_json()) for episode in episodes_of(settings, opened)]
+    assert advised == [False] * 3 + [True] * 3
+    with pytest.raises(UsageError, match="stacks='nothing': a JSON list of lists"):
+        SFTSettings(stacks="nothing")
 
 
 def test_the_models_own_successes_are_kept_and_journaled(tmp_path):
