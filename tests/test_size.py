@@ -1,9 +1,9 @@
 """The size of each part is held: a number here may fall, never rise, and the commit that lowers it says what went.
 
 A row holds the larger of its budget and of what there is today, in lines of code: without blank lines, comments and docstrings,
-so that nobody saves on words. Look for what can go before you add. Raised twice, by what worked turns, readers of models' own
-forms, local servers and a packaged model took, and by outcomes and opaque parts of providers' turns, kept replies, reports that
-are acted, and a blind replay: no feature was found that should go for them.
+so that nobody saves on words. Look for what can go before you add. Raised three times: by what worked turns, readers of models'
+own forms, local servers and a packaged model took; by outcomes and opaque parts of providers' turns, kept replies, reports that
+are acted, and a blind replay; by a pool, a server of environments, actors of Ray, passes of fixed shapes and a plan of claims.
 Tables of the wheel are held in the same way.
 """
 
@@ -21,7 +21,7 @@ SLACK, SLACK_OF_TESTS = (
 # part: (paths, budget, held)
 PARTS = {
     "base, services, core, rollout, wrappers, checker": (
-        ("base", "services", "core", "rollout", "wrappers", "checker"), 8_100, 8_100,
+        ("base", "services", "core", "rollout", "wrappers", "checker"), 8_110, 8_110,
     ),
     "grading, tools, datasets": (("grading", "tools", "datasets"), 8_920, 8_920),
     "tau2": (("envs/tau2",), 8_810, 9_325),
@@ -33,13 +33,13 @@ PARTS = {
     "authoring": (("authoring",), 184, 184),
     "evaluation, cli": (("evaluation", "cli"), 6_475, 6_475),
     "integrations": (("integrations",), 910, 910),
-    "serving": (("serving",), 1_050, 1_050),
-    "agent_envs": ((".",), 47_040, 47_040),  # with room for a family as `agent-envs new` writes it
-    "trainers": (("../trainers",), 8_360, 8_780),
+    "serving": (("serving",), 1_200, 1_200),
+    "agent_envs": ((".",), 47_225, 47_225),  # with room for a family as `agent-envs new` writes it
+    "trainers": (("../trainers",), 8_360, 8_820),
     "leaderboard": (("../leaderboard",), 1_815, 1_815),
     "baselines": (("../baselines",), 2_670, 2_670),
-    "benchmarks": (("../benchmarks",), 9_105, 9_105),
-    "tests": (("../tests",), 60_140, 66_400),  # mutants and the counting of names are among them
+    "benchmarks": (("../benchmarks",), 9_265, 9_265),
+    "tests": (("../tests",), 60_140, 67_040),  # mutants and the counting of names are among them
     "tau2's heuristics": (("envs/tau2/heuristics",), 640, 640),
     "legal_search's heuristic": (("envs/legal_search/heuristic.py",), 192, 192),
     "search_qa's heuristic": (("envs/search_qa/heuristic.py",), 190, 190),

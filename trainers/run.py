@@ -22,7 +22,6 @@ from agent_envs.base.serialization import digest
 from agent_envs.rollout.episode_runner import Planned
 from trainers.command_line import one_line_errors, parse, write_result
 from trainers.costs import Costs, Paid, curve_points, in_words
-from trainers.engine_policy import EnginePolicy
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words, few_valid
 from trainers.run_parts import build_parts
@@ -88,10 +87,11 @@ class TrainingRun:
         sampling = self._settings.sampling
         if sampling.backend == "threads":
             return None
+        from agent_envs.rollout.ray_backend import Actors
+        from trainers.engine_policy import EnginePolicy
+
         if not isinstance(self.parts.policy, EnginePolicy) or self._spending.prices:
             raise UsageError("sampling.backend=ray plays turns of text, without models that cost: leave it out")
-        from agent_envs.rollout.ray_backend import Actors
-
         return self._actors.enter_context(Actors(sampling.actors)).environment
 
     @property
