@@ -55,7 +55,7 @@ def _listed(text: str) -> str:
     return "\n".join(lines)
 
 
-# What the README shows in a row: ids that are one game to a reader, and what it is; no id may be left out.
+# What the README shows in a row: ids that are one game to a reader, and what it is.
 FAMILIES = {
     "SearchQA": "Multi-hop questions, answered by searching a corpus (Search-R1, VEG)",
     "LegalSearch": "Questions of law, answered by searching and reading sections, with citations",
@@ -71,18 +71,16 @@ FAMILIES = {
 
 
 def families() -> str:
-    """Return the README's table; a twin with expanded actions stands beside its id. Raises ValueError for an id left out."""
-    names = {row.name for row in TABLE}
+    """Return the README's table; a twin with expanded actions stands beside its id, and an id that is not above alone."""
+    names = {row.name: row.summary for row in TABLE}
     rows = ["| ids | what |", "|---|---|"]
-    for line, what in FAMILIES.items():
+    known = {part for line in FAMILIES for name in line.split(", ") for part in (name, f"{name}ExpA")}
+    for line, what in {**FAMILIES, **{name: words for name, words in names.items() if name not in known}}.items():
         cells = []
         for name in line.split(", "):
             twin = f" ([`ExpA`](docs/environments/{name}ExpA.md))" if f"{name}ExpA" in names else ""
             cells.append(f"[`{name}`](docs/environments/{name}.md){twin}")
-            names -= {name, f"{name}ExpA"}
         rows.append(f"| {', '.join(cells)} | {what} |")
-    if names:
-        raise ValueError(f"the README's table has no row for {', '.join(sorted(names))}: add it to FAMILIES")
     return "\n".join(rows)
 
 

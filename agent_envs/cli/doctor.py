@@ -18,7 +18,10 @@ from agent_envs.base.terminal import print_result, print_table
 from agent_envs.cli.options import Json
 
 # One requirement of the package: its name, and where they are said the one system that it is for and the extra.
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(?: sys_platform == \"(\w+)\" and)? extra == \"([a-z0-9-]+)\")?")
+_REQUIREMENT = re.compile(
+    r"""([\w.-]+)[^;]*(?:;(?: \(?sys_platform == ["'](\w+)["']\)? and)? extra == ["']([a-z0-9-]+)["'])?""", re.ASCII
+)
+GATHERING = ("envs", "all", "dev")  # extras of what others bring
 GPU = ("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
 Row = tuple[str, str, bool | None, str]  # part, name, whether it is there (None: nothing has to be), what is to be said
 Server = Annotated[str, typer.Option(help="URL of a server of chat completions: tell what it can do, nothing else.")]
@@ -85,7 +88,7 @@ def _extras() -> Iterator[Row]:
     from agent_envs.core.registry import TABLE
 
     for extra, packages in _requirements().items():
-        if extra in ("", "dev") or "agent-envs" in packages:
+        if extra in ("", *GATHERING):
             continue
         ids = ", ".join(row.name for row in TABLE if row.extra == extra)
         lacking = [package for package in packages if not _version(package)]

@@ -65,7 +65,7 @@ def test_tokens_come_from_the_environment():
         env = gym.make("agent_envs:agent_envs/Remote-v0", url=url, token=TOKEN)
         env.reset(seed=0)
         core = env.unwrapped
-        assert core._ask("export", snapshot=core.episode.state.handle)["bytes"]
+        assert core._ask("export", lambda answer: answer["bytes"], snapshot=core.episode.state.handle)
     finally:
         process.terminate()
         process.communicate(timeout=20)

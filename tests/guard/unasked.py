@@ -125,7 +125,7 @@ def _importer():
         name = frame.f_globals.get("__name__", "")
         if name == "__main__":
             name = getattr(frame.f_globals.get("__spec__"), "name", name)
-        if name != __name__ and not name.startswith("importlib"):
+        if name != __name__ and not name.startswith(("importlib", "_frozen_importlib")):  # as long as nobody imports it
             return name
         frame = frame.f_back
     return ""
