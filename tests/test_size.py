@@ -31,7 +31,7 @@ PARTS = {
     "tool_reasoning": (("envs/tool_reasoning",), 2_210, 2_210),
     "search_qa": (("envs/search_qa",), 860, 860),
     "authoring": (("authoring",), 184, 184),
-    "evaluation, cli": (("evaluation", "cli"), 6_475, 6_475),
+    "evaluation, cli": (("evaluation", "cli"), 6_480, 6_480),
     "integrations": (("integrations",), 910, 910),
     "serving": (("serving",), 1_200, 1_200),
     "agent_envs": ((".",), 47_225, 47_225),  # with room for a family as `agent-envs new` writes it
