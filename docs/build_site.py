@@ -5,6 +5,7 @@ It runs in the venv of the dependency group `tools`.
 """
 
 import json
+import posixpath
 import re
 import shutil
 import subprocess
@@ -36,11 +37,11 @@ def main() -> int:
     """Write the site's sources and build it; return the exit code."""
     write_sources()
     command = (Path(sys.executable).parent / "zensical", "build", "--clean", "-f", SOURCE / "zensical.toml")
-    ran = subprocess.run(list(map(str, command)), cwd=SOURCE, capture_output=True, text=True, check=False)
+    build = subprocess.run(list(map(str, command)), cwd=SOURCE, capture_output=True, text=True, check=False)
     # `rows[0]["prompt"]` in a block of code is taken for a reference, so that its strict mode refuses what is right.
-    warnings = [line for line in ran.stdout.splitlines() if "Warning" in line and "unresolved autoref" not in line]
-    if ran.returncode or warnings:
-        print(f"the site was not built\n{ran.stdout}\n{ran.stderr}", file=sys.stderr)
+    warnings = [line for line in build.stdout.splitlines() if "Warning" in line and "unresolved autoref" not in line]
+    if build.returncode or warnings:
+        print(f"the site was not built\n{build.stdout}\n{build.stderr}", file=sys.stderr)
         return 1
     print(f"the site: {SOURCE / 'html' / 'index.html'}")
     return 0
@@ -55,7 +56,9 @@ def write_sources() -> None:
         target = SOURCE / "pages" / place
         target.parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / name).read_text(encoding="utf-8")
-        target.write_text(LINK.sub(lambda link, at=name: moved(link, at, places, repository), text), encoding="utf-8")
+        target.write_text(
+            LINK.sub(lambda link, at=name: site_link(link, at, places, repository), text), encoding="utf-8"
+        )
     shutil.copytree(ROOT / "docs" / "images", SOURCE / "pages" / "images")
     names = "\n\n".join(f"::: agent_envs.{name}" for name in public_names())
     (SOURCE / "pages" / "api.md").write_text(API.format(names=names), encoding="utf-8")
@@ -69,25 +72,15 @@ def pages_of_the_site() -> dict[Path, str]:
     return inside | {ROOT / name: place for name, place in OUTSIDE.items()}
 
 
-def moved(link: re.Match[str], name: str, places: Mapping[str, str], repository: str) -> str:
+def site_link(link: re.Match[str], name: str, places: Mapping[str, str], repository: str) -> str:
     """Return a link of the file `name` as the site has it: to a page's new place, to a picture, or to the repository."""
     before, path, anchor, after = link.groups(default="")
-    target = _normal(PurePosixPath(name).parent / path)
+    target = posixpath.normpath(PurePosixPath(name).parent / path)
     here = PurePosixPath(places[name]).parent
     if target in places or target.startswith("docs/images/"):
         up = "../" * len(here.parts)
         return f"{before}{up}{places.get(target, target.removeprefix('docs/'))}{anchor}{after}"
     return f"{before}{repository}/blob/main/{target}{anchor}{after}"
-
-
-def _normal(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return "/".join(parts)
 
 
 def public_names() -> list[str]:

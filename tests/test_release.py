@@ -37,12 +37,12 @@ def test_another_release_than_the_checkout_is_refused():
 
 def test_every_page_is_in_the_sites_navigation():
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
-    listed = [page for section in build_site.PAGES.values() for page in section]
-    assert sorted(listed) == sorted(pages - {"environments"})  # which leads its own section
+    navigation = [page for section in build_site.PAGES.values() for page in section]
+    assert sorted(navigation) == sorted(pages - {"environments"})  # which leads its own section
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "moved"),
+    ("name", "text", "expected"),
     [
         ("docs/guide.md", "[a](tau2.md#users)", "[a](tau2.md#users)"),
         ("docs/guide.md", "[a](../agent_envs/core/env.py)", "[a](R/blob/main/agent_envs/core/env.py)"),
@@ -58,9 +58,9 @@ def test_every_page_is_in_the_sites_navigation():
         ("README.md", "[a](https://x.org/y.md) [b](#licence)", "[a](https://x.org/y.md) [b](#licence)"),
     ],
 )
-def test_a_link_leads_to_its_page_or_to_the_repository(name, text, moved):
+def test_a_link_leads_to_its_page_or_to_the_repository(name, text, expected):
     places = {path.relative_to(ROOT).as_posix(): place for path, place in build_site.pages_of_the_site().items()}
-    assert build_site.LINK.sub(lambda link: build_site.moved(link, name, places, "R"), text) == moved
+    assert build_site.LINK.sub(lambda link: build_site.site_link(link, name, places, "R"), text) == expected
 
 
 def test_the_reference_has_every_public_name():

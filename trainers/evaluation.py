@@ -228,18 +228,16 @@ class Evaluator:
 
     def write_episodes(self, folder: Path) -> None:
         """Write the counts of the last test's episodes, and each measure's outcomes, a line a task; nothing without a test."""
+        measures = [(name, measured) for name, measured in self._outcomes.items() if measured is not None]
         outcomes = [
             {"measure": name, "task": task, "cluster": measured.clusters[task], "success": success}
-            for name, measured in self._outcomes.items()
-            if measured is not None
+            for name, measured in measures
             for task, success in measured.successes.items()
         ]
-        rows = {
-            EPISODES_FILE: [{"task": task, **counts} for task, counts in self.episodes.items()],
-            OUTCOMES_FILE: outcomes,
-        }
-        for name, lines in ((name, lines) for name, lines in rows.items() if lines):
-            (folder / name).write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        counts = [{"task": task, **row} for task, row in self.episodes.items()]
+        for name, rows in ((EPISODES_FILE, counts), (OUTCOMES_FILE, outcomes)):
+            if rows:
+                (folder / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
     def validation(self) -> dict[str, float]:
         """Measure on the evaluation split and return curve points, bare ones under eval_bare/; {} on other processes."""
