@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_envs import __version__
 from agent_envs.cli import app as cli
 from agent_envs.core.env import INFO_KEYS
 from agent_envs.core.registry import TABLE
@@ -218,5 +219,5 @@ def test_each_dependency_says_why_it_is_there():
     section = text.partition("dependencies = [")[2].partition("]")[0]
     for line in section.strip().splitlines():
         assert "#" in line, line
-    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert "### Scores" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from tests.golden import core_row, differences, is_default, load, play, recordin
 
 CASES = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=False)]
 OUTSIDE = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=True)]
-FIX = "a moved score needs a new version of the id, or (before the first release) make golden and a line under Scores"
+FIX = "a moved score needs a new version of the id, or (where no release had it) make golden and a line under Scores"
 
 
 def rows_of(env_id, arguments):
@@ -61,6 +61,48 @@ def test_an_id_without_a_golden_file_is_told_the_command(monkeypatch, tmp_path):
     monkeypatch.setattr(golden, "FOLDER", tmp_path)
     with pytest.raises(AssertionError, match="Sort-v0 has no golden replays: make golden ID=Sort records them"):
         load.__wrapped__("agent_envs/Sort-v0")
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_what_a_release_promised_is_recorded_as_it_was(row):
+    golden.check_promises(row, load(row.id))
+
+
+def test_a_promised_id_leaves_for_a_higher_version_alone():
+    versions = {row.name: row.version for row in TABLE}
+    promised = [env_id.removeprefix("agent_envs/").rsplit("-v", 1) for env_id in golden.load_promises()]
+    assert promised and [name for name, version in promised if versions.get(name, -1) < int(version)] == []
+
+
+@pytest.fixture
+def sort_promised(monkeypatch, tmp_path):
+    """Sort's golden in a folder of its own, its first replay promised with another digest."""
+    monkeypatch.setattr(golden, "FOLDER", tmp_path)
+    monkeypatch.setattr(golden, "play", lambda row, arguments: [])
+    monkeypatch.setattr(golden, "load", load.__wrapped__)
+    (tmp_path / "promises.json").write_text('{"agent_envs/Sort-v0":{"{}":"another"}}')
+    return row_of("Sort")
+
+
+def test_a_promised_golden_is_not_recorded_again_where_it_moved(sort_promised):
+    with pytest.raises(golden.UsageError, match=r"Sort-v0 \{\} moved since its release: -v1 is needed"):
+        golden.record(sort_promised, with_data=False)
+    assert not golden.path_of(sort_promised.id).exists()
+
+
+def test_new_ids_and_values_are_recorded_and_promised_later(sort_promised, monkeypatch):
+    monkeypatch.setattr(golden, "TABLE", [sort_promised])
+    promises = {"agent_envs/Gone-v0": {"{}": "kept"}, "agent_envs/Sort-v0": {"{}": digest([])}}
+    (golden.FOLDER / "promises.json").write_text(canonical_json(promises))
+    golden.record(sort_promised, with_data=False)
+    count = len(list(variants(sort_promised, outside=False)))
+    assert count > 1 and golden.write_promises() == count + 1
+    assert golden.load_promises()["agent_envs/Gone-v0"] == {"{}": "kept"}
+
+
+def test_a_value_that_is_gone_breaks_its_promise(sort_promised):
+    with pytest.raises(golden.UsageError, match="-v1 is needed"):
+        golden.check_promises(sort_promised, {})
 
 
 @pytest.mark.data

@@ -22,9 +22,8 @@ def test_the_version_is_the_same_in_every_place():
 def test_a_version_that_differs_is_named(name, monkeypatch, tmp_path):
     for place in ("agent_envs/base/version.py", "CITATION.cff", "CHANGELOG.md", "pyproject.toml"):
         text = (ROOT / place).read_text(encoding="utf-8")
-        text = text.replace("## Unreleased", "## 0.1.0.dev0", 1)
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_text(text.replace("0.1.0.dev0", "9.9", 1) if place == name else text, encoding="utf-8")
+        (tmp_path / place).write_text(text.replace("0.1.0", "9.9", 1) if place == name else text, encoding="utf-8")
     monkeypatch.setattr(release_check, "ROOT", tmp_path)
     with pytest.raises(ValueError, match=r"9\.9"):
         release_check.check_versions("")

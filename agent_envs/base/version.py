@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_envs.base.serialization import digest, sha256_file
 
-VERSION = "0.1.0.dev0"
+VERSION = "0.1.0"
 
 
 @cache

@@ -1,7 +1,8 @@
 """Golden replays: what every id, and every named value of its enumerated arguments, gave when it was recorded.
 
 `python -m tests.golden` records them again. Embedded variants keep whole trajectories, but for some of games; variants on
-outside data keep digests only, and are checked where the data is.
+outside data keep digests only, and are checked where the data is. `promises.json` has a sha256 of each replay that a release
+had: under the same id it may not move any more, while new ids and values are free until `--promise` adds them.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 
 import agent_envs
+from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.core.registry import TABLE, Row, companion, row_of
 from agent_envs.core.trajectory import Trajectory
@@ -101,8 +103,44 @@ def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
         yield f"{where}: was {str(old)[:200]!r}, is {str(new)[:200]!r}"
 
 
+def load_promises() -> dict[str, dict[str, str]]:
+    """Return the sha256 of each promised replay, by id and by the canonical text of the variant's arguments."""
+    path = FOLDER / "promises.json"
+    promises: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return promises
+
+
+def row_digest(row: dict[str, Any]) -> str:
+    """Return the sha256 of a recorded row's trajectories."""
+    stored: str = row["digest"] if "digest" in row else digest(row["trajectories"])
+    return stored
+
+
+def check_promises(row: Row, recorded: dict[str, dict[str, Any]]) -> None:
+    """Raise UsageError where a promised replay of an id is gone, or differs from the rows that are to be its golden."""
+    for arguments, promised in load_promises().get(row.id, {}).items():
+        if arguments not in recorded or row_digest(recorded[arguments]) != promised:
+            raise UsageError(f"{row.id} {arguments} moved since its release: -v{row.version + 1} is needed")
+
+
+def write_promises() -> int:
+    """Promise each replay that is not promised yet, and return how many are promised now. None that is there changes."""
+    old = load_promises()
+    rows = {row.id: load(row.id) for row in TABLE}
+    new = {
+        env_id: {name: row_digest(one) for name, one in rows[env_id].items()} | old.get(env_id, {}) for env_id in rows
+    }
+    text = json.dumps(old | new, indent=0, sort_keys=True)
+    (FOLDER / "promises.json").write_text(text + "\n", encoding="utf-8")
+    return sum(map(len, (old | new).values()))
+
+
 def record(row: Row, with_data: bool) -> None:
-    """Write the golden file of an id; digests of outside variants are kept where the data is not here."""
+    """Write the golden file of an id; digests of outside variants are kept where the data is not here.
+
+    Raises:
+        UsageError: a promised replay moved.
+    """
     lines = []
     for arguments in variants(row, outside=False):
         rows = [core_row(item) for item in play(row, arguments)]
@@ -114,11 +152,12 @@ def record(row: Row, with_data: bool) -> None:
             lines.append({"arguments": arguments, "digest": digest([core_row(item) for item in play(row, arguments)])})
         elif canonical_json(arguments) in known:
             lines.append(known[canonical_json(arguments)])
+    check_promises(row, {canonical_json(line["arguments"]): line for line in lines})
     text = "".join(canonical_json(line) + "\n" for line in lines)
     path_of(row.id).write_text(text, encoding="utf-8")
 
 
 __all__ = [
-    "TABLE", "core_row", "differences", "is_default", "load", "path_of", "play", "record", "recording", "row_of",
-    "variants",
+    "TABLE", "check_promises", "core_row", "differences", "is_default", "load", "load_promises", "path_of", "play", "record",
+    "recording", "row_digest", "row_of", "variants", "write_promises",
 ]  # fmt: skip
