@@ -3,19 +3,18 @@
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent_envs.core.registry import TABLE
-from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
-from agent_envs.envs.expa.sorting.scoring import fixed, released
-from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, Table
+from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, RenderedTranscript, Table, Transcript, draw
 from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.runs.evaluate import Result
 from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.statistics.rates import Rate
 from benchmarks.demo_log import Log, by_share
-from benchmarks.sorting_plays import exact, mean_reward
 from benchmarks.tree_drawing import draw_tree_file
 from trainers.training.metrics import read_metrics
 
@@ -23,24 +22,57 @@ Results = dict[str, Result]
 Row = tuple[str | Cell | Bar | Rate, ...]
 ENVIRONMENTS = [row.name.lower() for row in TABLE]
 TEST = "tasks of the test split, answers sampled at temperature 1"
+INTRO = (
+    "A small model learns to answer questions with a search engine, by GRPO on one CPU core. Below it, built-in agents play "
+    "every environment."
+)
+SUCCESS_HEADS = ("environment, split", "agent", "success (95 % interval)", "turns an episode")
+SUCCESS_NOTE = (
+    "Each row opens. Random is the floor. The solver is the ceiling: it may read the gold answer, and acts through the same "
+    "actions. Heuristics are plain rules that do not read it. Multihop searches until every fact of a question is there; it "
+    "knows the wordings of the generated worlds, which no model is given."
+)
 LEFT_OUT = (
     "AGENT_ENVS_DATA names no data folder: real questions were left out (agent-envs data list tells what there is)"
 )
 
 
-def success_table(results: Results) -> Table:
-    """Return one line a run, which links to its pages."""
+def success_tables(results: Results) -> list[Table]:
+    """Return a table a family, in the order of the registry."""
+    families = defaultdict[str, list[str]](list)
+    for name in sorted(results, key=lambda name: ENVIRONMENTS.index(name.split("-")[0])):
+        families[TABLE[ENVIRONMENTS.index(name.split("-")[0])].entry.rpartition(".")[0]].append(name)
+    tables = [family_table({name: results[name] for name in names}) for names in families.values()]
+    return [replace(tables[0], caption="Success by family", note=SUCCESS_NOTE), *tables[1:]]
+
+
+def family_table(results: Results) -> Table:
+    """Return one line a run, which links to its pages, folded behind the ids and the range of each agent's success."""
     cells: list[Row] = []
-    for name, result in sorted(results.items(), key=lambda row: ENVIRONMENTS.index(row[0].split("-")[0])):
-        item = result.summaries[0]
-        _, source, agent = name.split("-")
-        rate = item.success
-        cells.append((
-            f"{item.env_id.split('/')[-1]} {source}, {item.split}", Cell(agent, f"{name}/index.html"), rate,
-            f"{item.mean_turns:.1f}",
-        ))  # fmt: skip
-    heads = ("environment, split", "agent", "success (95 % interval)", "turns")
-    return Table("Success", heads, tuple(cells))
+    shares = defaultdict[str, list[float]](list)
+    ids = dict[str, None]()
+    for name, result in results.items():
+        item, (_, source, agent) = result.summaries[0], name.split("-")
+        env_id = item.env_id.split("/")[-1]
+        ids[env_id.removesuffix("-v0")] = None
+        shares[agent].append(100 * item.success.value)
+        link = Cell(f"{agent}: its episodes", f"{name}/index.html")
+        cells.append((f"{env_id} {source}, {item.split}", link, item.success, f"{item.mean_turns:.1f}"))
+    ranges = (
+        f"{agent} {' to '.join(dict.fromkeys((f'{min(some):.0f}', f'{max(some):.0f}')))} %"
+        for agent, some in shares.items()
+    )
+    names = ", ".join(name for name in ids if name.removesuffix("ExpA") == name)
+    twins = " and their ExpA twins" if any(name.endswith("ExpA") for name in ids) else ""
+    return Table("", SUCCESS_HEADS, tuple(cells), summary=(names + twins, *ranges))
+
+
+def example(folder: Path) -> RenderedTranscript:
+    """Return the transcript of the longest solved episode of a run."""
+    plays = [row.result.trajectory for row in open_run(folder).rows() if row.result.trajectory.success]
+    play = max(plays, key=lambda trajectory: len(trajectory.turns))
+    title = "An episode of the trained model: of those that it solved, the first with the most turns"
+    return draw(Transcript("example", title, (), play, listed=False))
 
 
 def board_table(site: Path) -> Table:
@@ -52,11 +84,10 @@ def board_table(site: Path) -> Table:
         proved = ", ".join(badge["name"] for badge in row["badges"])
         agent, score = Cell(row["agent"], "site/index.html"), format_rate(value, (low, high))
         cells.append((agent, row["kind"], score, Bar(value, low, high), proved))
-    heads = ("agent", "kind", "score (95 % interval)", "", "badges")
+    heads = ("agent (leads to the board)", "kind", "score (95 % interval)", "0 to 100 %", "badges")
     note = (
-        "Each run was packed as a submission, and every action of it stepped again before it was put on the board, to which an "
-        "agent's name leads. A replay does not prove who acted. References read the gold or are handed the environment; this "
-        "suite is small, and never ranked."
+        "Each run was packed as a submission, and every action of it stepped again before it was put on the board. A replay "
+        "does not prove who acted. References read the gold or are handed the environment. The suite is small: no ranks."
     )
     return Table(f"Board, {board['suite']}", heads, tuple(cells), note)
 
@@ -76,7 +107,7 @@ def ablation_table(result: Result, folder: Path) -> Table:
             verdict = better if "better" in contrast.verdict("first", "second") else contrast.verdict()
         retriever = Cell(name, f"{folder.name}/index.html")
         cells.append((retriever, rate, difference, verdict))
-    heads = ("retriever", "success (95 % interval)", "minus bm25, points", "than bm25")
+    heads = ("retriever (leads to its run)", "success (95 % interval)", "minus bm25, points", "than bm25")
     return Table("Retrievers: multihop with two free turns, world", heads, tuple(cells), ablation_note(rates))
 
 
@@ -91,22 +122,6 @@ def ablation_note(rates: dict[str, Rate]) -> str:
         else "The tasks are too few to tell oracle, bm25 and the two that bring nothing (random, empty) apart: intervals meet."
     )
     return f"{order} The same questions for each, four passages a search; differences are paired by question, Holm-corrected."
-
-
-def sorting_table() -> Table:
-    """Return the exact comparisons and swaps of the reference algorithms on Sort-4, and their mean rewards."""
-    cells: list[Row] = []
-    for name in ALGORITHMS:
-        if 4 in able_sizes(name):
-            row = exact(name, 4)
-            paid = (mean_reward(name, 4, formula) for formula in (fixed, released))
-            cells.append((
-                name, f"{float(row.mean_compares):.4f}", str(row.max_compares), f"{float(row.mean_swaps):.4f}",
-                str(row.max_swaps), *(f"{value:.4f}" for value in paid),
-            ))  # fmt: skip
-    heads = ("algorithm", "comparisons", "at worst", "swaps", "at worst", "reward: fixed", "reward: released")
-    note = "Means over all 24 permutations, ascending. The released reward pays padded play more than optimal play."
-    return Table("Sort-4, exactly", heads, tuple(cells), note)
 
 
 def turn_curve(results: Results) -> Curve:
@@ -152,7 +167,7 @@ def training_table(folder: Path, is_full: bool) -> Table:
         f"{result['after']['tasks']} {TEST}; the difference, paired by task, is "
         f"{100 * gain['difference']:+.1f} points [{low}, {high}]."
     )
-    return Table("A small model learns", ("model", "success (95 % interval)", ""), tuple(cells), note)
+    return Table("A small model learns", ("model", "success (95 % interval)", "0 to 100 %"), tuple(cells), note)
 
 
 def format_rate(value: float, interval: Sequence[float]) -> str:
@@ -199,22 +214,12 @@ def cost_table(log: Log) -> Table:
     return Table("The demo's own cost", ("share", "steps", "episodes", "CPU-seconds", "seconds"), tuple(cells), note)
 
 
-def intro(results: Results, log: Log) -> str:
-    """Return the first paragraph, with the clock of the whole demo."""
+def facts(results: Results, log: Log) -> tuple[tuple[str, str], ...]:
+    """Return the facts of the whole demo: its day, its time, and the episodes that an error outside of the agent ended."""
     cpu, wall = log.so_far()
     faults = sum(item.faults for result in results.values() for item in result.summaries)
-    return (
-        f"Built-in agents over every family, {time.strftime('%Y-%m-%d')}: the whole demo, training and board included, took "
-        f"{wall:.0f} seconds by the clock and {cpu:.0f} CPU-seconds. "
-        "Random is the floor, the solver the ceiling (it may read the task's gold, and acts through the same actions); "
-        "heuristics are plain rules without the gold, one a family: search and answer with a span, serve a customer by "
-        "policy and tools, key in a question as it stands, walk straight at the goal. "
-        "Multihop searches on until every fact of a question is told; it knows the wordings of the generated worlds, which no "
-        "model is told. "
-        "Intervals are 95 % and clustered by world, document or equal content. "
-        "An agent's name leads to its run, with transcripts. "
-        f"{faults} episodes ended in a fault. {'' if os.environ.get('AGENT_ENVS_DATA') else LEFT_OUT + '.'}"
-    )
+    times = f"{wall:.0f} seconds, {cpu:.0f} CPU-seconds"
+    return ("day", time.strftime("%Y-%m-%d")), ("whole demo", times), ("infrastructure errors", f"{faults} episodes")
 
 
 def page_of(results: Results, log: Log, out: Path, pictures: tuple[Picture, ...]) -> Page:
@@ -222,8 +227,9 @@ def page_of(results: Results, log: Log, out: Path, pictures: tuple[Picture, ...]
     success = {name: result for name, result in results.items() if name.count("-") == 2}
     runs = out / "runs"
     parts = (
-        success_table(success), board_table(out / "site"), ablation_table(results["retrievers"], runs / "retrievers"),
-        turn_curve(results), training_table(runs / "training", is_full=bool(pictures)), training_curve(runs / "training"),
-        trials_curve(results["trained"]), sorting_table(), cost_table(log),
+        training_curve(runs / "training"), example(runs / "trained"), *success_tables(success), board_table(out / "site"),
+        ablation_table(results["retrievers"], runs / "retrievers"), turn_curve(results),
+        training_table(runs / "training", is_full=bool(pictures)), trials_curve(results["trained"]), cost_table(log),
     )  # fmt: skip
-    return Page("agent-envs demo", intro(results, log), parts, pictures=pictures)
+    notes = () if os.environ.get("AGENT_ENVS_DATA") else (f"{LEFT_OUT}.",)
+    return Page("agent-envs demo", INTRO, parts, facts=facts(results, log), notes=notes, pictures=pictures)

@@ -79,7 +79,8 @@ class Transcript:
     `outcome` is its badge; without one it says success or failure, as the environment did. With `conversation` all sides of its
     conversation are shown, else what the policy saw and did, with `pictures` beside it: the SVG texts of the state after
     the reset and after each turn, "" for none. `names` are those of expanded actions. `terms` are each turn's, None for what
-    does not apply; without them all stand as they were recorded.
+    does not apply; without them all stand as they were recorded. `listed`: it links to a list of
+    episodes above it.
     """
 
     anchor: str
@@ -92,6 +93,7 @@ class Transcript:
     pictures: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     terms: tuple[dict[str, float | None], ...] = ()
+    listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,12 @@ class RenderedTranscript:
 class Page:
     """The content of a page, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below.
 
-    `tables` may have figures between them; those in `curves` follow.
+    `tables` may have figures and transcripts between them; those in `curves` and `transcripts` follow.
     """
 
     title: str
     intro: str
-    tables: tuple[Table | Curve, ...] = ()
+    tables: tuple[Table | Curve | RenderedTranscript, ...] = ()
     curves: tuple[Curve, ...] = ()
     transcripts: tuple[Transcript | RenderedTranscript, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()

@@ -19,7 +19,7 @@ from agent_envs.evaluation.report.report import DETECTABLE, curves_of, result_no
 from agent_envs.evaluation.runs.evaluate import Result, result_from
 from agent_envs.evaluation.runs.measures import FAILURES, UNPLAYED, EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
-from agent_envs.evaluation.suites.suite import Suite
+from agent_envs.evaluation.suites.suite import ADHOC, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_many import result_of
 from agent_envs.services.chat.model import known_counts
@@ -297,9 +297,10 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
     rows = [
         ("agent", identity.agent),
         ("agent's options", canonical_json(identity.agent_options) if identity.agent_options else "none"),
-        ("suite", f"{identity.suite}, digest {identity.suite_digest[:12]}"),
+        ("suite", "chosen on the command line" if run.suite.id == ADHOC else identity.suite),
+        ("sha256 of the suite begins", identity.suite_digest[:12]),
         *([("feedback", ", ".join(label.removeprefix("feedback=") for label in advice))] if advice else []),
-        ("episodes", f"{planned:,}, {trials} a task{', a smoke run' if identity.smoke else ''}"),
+        ("episodes", f"{planned:,}, {trials} a task{', on a part of the tasks (-n)' if identity.smoke else ''}"),
         ("agent-envs", identity.package),
         ("tokens", usage_text(known_counts(tokens))),
         ("cost", "not known: no price or count" if cost is None else f"{cost:,.4f} USD" if cost else "nothing"),
@@ -339,8 +340,8 @@ def episode_tables(suite: Suite, rows: Sequence[ViewRow]) -> list[Table]:
     for number, group in groups.items():
         columns = [n for n in range(len(TEXTS)) if any(row.texts[n] for row in group)]
         heads = (
-            "task", *(("trial",) if several else ()), *(TEXTS[n] for n in columns), "outcome", "reward", "turns", "valid",
-            "calls",
+            "task", *(("trial",) if several else ()), *(TEXTS[n] for n in columns), "outcome", "return", "turns",
+            "valid turns", "tool calls",
         )  # fmt: skip
         cells = tuple(_episode(row, several, columns) for row in group)
         caption = f"Episodes of {suite.entries[number].label}"
@@ -367,7 +368,7 @@ def _plan_table(suite: Suite) -> Table:
         ("turn limit", ["" if entry.turn_limit is None else str(entry.turn_limit) for entry in suite.entries]),
         ("counts as success", [entry.success for entry in suite.entries]),
         ("weight", [f"{entry.weight:g}" for entry in suite.entries]),
-        ("spec digest", [entry.spec_digest[:12] for entry in suite.entries]),
+        ("sha256 of its settings begins", [entry.spec_digest[:12] for entry in suite.entries]),
     )
     filled = [(name, cells) for name, cells in columns if any(cells)]
     rows = tuple(zip(*(cells for _, cells in filled), strict=True))

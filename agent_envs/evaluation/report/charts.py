@@ -278,6 +278,7 @@ class Table:
     """A table; a row may be shorter than the headers, and a first cell that repeats the one above is left out.
 
     A page draws a rate beside its text. `sift` is the column by whose texts a reader chooses rows there; it needs an anchor.
+    With a `summary` a page folds the rows away behind these texts, which stand in columns of equal width.
     """
 
     caption: str
@@ -286,6 +287,7 @@ class Table:
     note: str = ""
     anchor: str = ""
     sift: int | None = None
+    summary: tuple[str, ...] = ()
 
     @property
     def bases(self) -> list[str]:

@@ -106,7 +106,7 @@ def _merge_tables(parts: Sequence[tuple[str, Table]]) -> Table:
 
 def limit_tables(rows: Sequence[LimitRow]) -> list[Table]:
     """Return one table for each subject of a sweep over turn limits."""
-    heads = ("agent", "free turns", "episodes", "accuracy (95 % interval)", "abstained", "wrong", "turns")
+    heads = ("agent", "free turns", "episodes", "accuracy (95 % interval)", "abstained", "wrong", "turns an episode")
     groups: dict[str, list[tuple[str, ...]]] = {}
     for row in rows:
         rates = (rate.share if rate else "" for rate in (row.success, row.abstained, row.wrong))
@@ -163,7 +163,10 @@ def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -
         curves.append(Curve("All of k trials succeed (pass^k)", "trials k", "tasks, %", lines))
     turns = {name: [float(row.turns) for row in rows] for name, rows in groups.items()}
     rewards = {name: [row.total_reward for row in rows] for name, rows in groups.items()}
-    histograms = (histogram("Turns", "of an episode", turns, 1.0), histogram("Returns", "of an episode", rewards))
+    histograms = (
+        histogram("Turns", "turns of an episode", turns, 1.0),
+        histogram("Returns", "return of an episode", rewards),
+    )
     return (*curves, *filter(None, histograms))
 
 
@@ -288,7 +291,7 @@ def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
 
 def _trials(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
     """Tabulate pass^k and pass@k for k > 1, and the interval of a rerun of the same tasks."""
-    heads = ("entry", "the same tasks again", "k", "pass^k", "pass@k")
+    heads = ("entry", "success, were the same tasks played again", "k", "pass^k", "pass@k")
     rows = []
     for summary in summaries:
         mine = [row for row in numbers if row.entry == summary.entry]
@@ -304,8 +307,8 @@ def _trials(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> 
 
 def _behaviour(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
     """Tabulate valid actions, turns, calls, tokens and time of the episodes that ended."""
-    heads = ("entry", "valid actions", "turns", "tool calls", "characters of prose a turn", "tokens in", "tokens out",
-             "agent's seconds a turn")  # fmt: skip
+    heads = ("entry", "valid turns", "turns an episode", "tool calls an episode", "characters beside the action, a turn",
+             "tokens in, an episode", "tokens out, an episode", "agent's seconds a turn")  # fmt: skip
     rows = []
     for summary in summaries:
         ended = [row for row in numbers if row.entry == summary.entry and row.complete]
@@ -331,7 +334,12 @@ def _outcomes(summaries: Sequence[Summary]) -> Table:
          StackedBar(tuple((n, summary.outcomes.get(kind, 0) / summary.episodes) for kind, n in colours.items())))
         for summary in summaries
     )  # fmt: skip
-    return Table("How the episodes ended", tuple(heads), rows, "Retried: after a fault.")
+    return Table(
+        "How the episodes ended",
+        tuple(heads),
+        rows,
+        "Retried: after an infrastructure error. The bar has the columns' order.",
+    )
 
 
 _MARKS = str.maketrans({

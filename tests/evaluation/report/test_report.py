@@ -45,7 +45,7 @@ def test_every_rate_has_its_interval_and_denominator(runs):
     heads, (row,) = success.texts()
     assert re.fullmatch(r"\d+\.\d % \[\d+\.\d, \d+\.\d\]", row[2])
     assert (heads[-1], row[-1]) == ("n", "96 in 32 clusters") and "48 x 2" in row
-    assert trials.headers == ("entry", "the same tasks again", "k", "pass^k", "pass@k")
+    assert trials.headers == ("entry", "success, were the same tasks played again", "k", "pass^k", "pass@k")
     assert trials.rows[0][2] == "2" and all("[" in trials.rows[0][place] for place in (1, 3, 4))
     text = report.markdown()
     assert text.startswith("# heuristic on SearchQA-v0\n") and "80 % power" in text and text.count("96 in 32") == 1
