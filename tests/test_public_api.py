@@ -1,11 +1,16 @@
 """The public names: pinned, so that a change of them is a decision."""
 
+import ast
+import inspect
+import re
+import textwrap
 import types
 from importlib import import_module
 
 import pytest
 
 import agent_envs
+from agent_envs.base.errors import UsageError
 from tests import ROOT
 
 PINNED = [
@@ -22,9 +27,59 @@ def test_the_public_names_are_pinned():
     assert agent_envs.__all__ == PINNED == sorted(PINNED)
 
 
-def test_every_public_name_is_there_and_documented():
-    for name in PINNED:
-        assert getattr(agent_envs, name).__doc__, name
+DOCUMENTED = ("agent_envs", "agent_envs.expa", "agent_envs.sandbox", "agent_envs.tau2", "agent_envs.wrappers")
+
+
+def public_functions():
+    """Yield each public class and function, and each public method of those classes; what overrides a method is its base's."""
+    for module in map(import_module, DOCUMENTED):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing) or inspect.isroutine(thing):
+                yield pytest.param(thing, id=name)
+            for method, value in vars(thing).items() if inspect.isclass(thing) else ():
+                function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+                inherited = any(hasattr(base, method) for base in thing.__mro__[1:])
+                if inspect.isfunction(function) and not method.startswith("_") and not inherited:
+                    yield pytest.param(function, id=f"{name}.{method}")
+
+
+def missing_words(function):
+    """Return what a docstring leaves out: all of it, parameters where there are two or more, errors that the body raises."""
+    words = inspect.getdoc(function)
+    if not words:
+        return ["a docstring"]
+    if inspect.isclass(function):
+        return []
+    names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    caught = {
+        id(node)
+        for tried in ast.walk(tree)
+        if isinstance(tried, ast.Try)
+        for part in tried.body
+        for node in ast.walk(part)
+    }
+    raised = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and id(node) not in caught]
+    errors = {call.func.id for call in raised if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}
+    unnamed = [name for name in names if not re.search(rf"`{name}\b|^ *{name}:", words, re.MULTILINE)]
+    return unnamed * (len(names) > 1) + sorted(error for error in errors if error not in words)
+
+
+@pytest.mark.parametrize("function", list(public_functions()))
+def test_every_public_name_is_documented_with_its_arguments_and_errors(function):
+    assert missing_words(function) == []
+
+
+def test_what_a_docstring_leaves_out_is_named():
+    def undocumented():
+        pass
+
+    def half(first, second):
+        """Return nothing of `first`."""
+        raise UsageError("no")
+
+    assert missing_words(undocumented) == ["a docstring"] and missing_words(half) == ["second", "UsageError"]
 
 
 def test_nothing_else_of_the_package_is_public():

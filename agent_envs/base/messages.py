@@ -87,7 +87,7 @@ class Utterance(Space[str]):
         super().__init__(shape=None, dtype=None, seed=seed)
 
     def sample(self, mask: None = None, probability: None = None) -> str:
-        """Return one to eight random words; a mask or a probability raises ValueError, for they have no meaning here."""
+        """Return one to eight random words; ValueError for a `mask` or a `probability`, which have no meaning here."""
         if mask is not None or probability is not None:
             raise ValueError("Utterance has no mask and no probability: it holds all strings")
         count = int(self.np_random.integers(1, 9))

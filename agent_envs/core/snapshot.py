@@ -48,6 +48,7 @@ class Snapshot:
 
         Raises:
             TypeError: some state is of a type that has no stored form; the message names it.
+            UsageError: the episode has fewer turns than `since`.
         """
         start, end, turns = b"null", b"", list[tuple[bytes, bytes]]()
         if self.episode is not None:
@@ -158,7 +159,13 @@ _WRAPPERS: dict[type, tuple[Get, Set]] = {
 
 
 def register_snapshot(wrapper: type[gym.Wrapper[Any, Any, Any, Any]], get: Get, set: Set) -> None:
-    """Teach snapshots a wrapper class: `get(wrapper)` returns its immutable state, `set(wrapper, state)` puts it back."""
+    """Make snapshots hold the state of a wrapper class that is not ours.
+
+    Args:
+        wrapper: the class.
+        get: `get(wrapper)` returns the immutable state of a wrapper.
+        set: `set(wrapper, state)` puts it back.
+    """
     _WRAPPERS[wrapper] = (get, set)
 
 
@@ -178,7 +185,11 @@ def snapshot(env: gym.Env[Any, Any]) -> Snapshot:
 
 
 def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
-    """Put an environment, made with the same arguments and wrappers, back to a moment; UsageError if it does not fit.
+    """Put an environment back to a moment; UsageError if it does not fit.
+
+    Args:
+        env: an environment made with the arguments and wrappers of the snapshot's.
+        moment: the snapshot; it can be restored any number of times.
 
     Raises:
         UsageError: the snapshot is of another environment or another stack of wrappers, or holds what they never kept.
@@ -213,6 +224,10 @@ def fork(env: E, branch: str = "") -> E:
     Args:
         env: the environment; it is not changed.
         branch: a name makes the twin's turns nodes of their own in a tree, and draws new samples from outside services.
+
+    Raises:
+        UsageError: the branch has characters other than letters, digits, - and _.
+        TypeError: a wrapper of the stack has no snapshot; `register_snapshot` gives it one.
     """
     if isinstance(env, gym.Wrapper):
         get, put = (None, None) if isinstance(env, TurnWrapper) else _access(env)

@@ -188,7 +188,11 @@ class Trajectory:
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "Trajectory":
-        """Read a row of `to_json` or `to_lean_json`. Raises UsageError: another schema, or a row that is no trajectory."""
+        """Read a row of `to_json` or `to_lean_json`.
+
+        Raises:
+            UsageError: the schema is another one, or the row is no trajectory.
+        """
         schema, texts = row.get("schema"), row.get("texts", [])
         if schema not in (SCHEMA, LEAN_SCHEMA):
             raise UsageError(f"trajectory row has schema {schema!r}; this version reads {SCHEMA} and {LEAN_SCHEMA}")

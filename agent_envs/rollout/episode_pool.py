@@ -185,11 +185,27 @@ class EpisodePool:
             return self._moments[key].to_bytes(since)
 
     def put(self, key: str, *parts: bytes) -> None:
-        """Open the episode of `take` under a key; UsageError where it is taken, or the bytes are damaged or of another one."""
+        """Open the episode of `take` under a key.
+
+        Args:
+            key: the name of the episode in this pool.
+            parts: the bytes of `take`, in the order in which they were taken.
+
+        Raises:
+            UsageError: the key is taken, or the bytes are damaged or of another environment.
+        """
         self.resume(key, Snapshot.from_bytes(*parts))
 
     def resume(self, key: str, moment: Snapshot) -> None:
-        """Open an episode at a snapshot under a key; UsageError where the key is taken, or the snapshot is of another one."""
+        """Open an episode at a snapshot under a key.
+
+        Args:
+            key: the name of the episode in this pool.
+            moment: the snapshot, of an environment made as the pool's are.
+
+        Raises:
+            UsageError: the key is taken, or the snapshot is of another environment.
+        """
         with self._claim([key], fresh=True), self._environment() as env:
             restore(env, moment)
             ended = moment.episode is not None and moment.episode.over

@@ -211,9 +211,14 @@ class EpisodeWalk:
 
     @classmethod
     def from_json(cls, env: gym.Env[Any, Any], row: Mapping[str, Any]) -> "EpisodeWalk":
-        """Return the walk of `to_json`, in an environment made as its own was, which is restored; UsageError if unfit.
+        """Return the walk of `to_json`, in an environment made as its own was; UsageError if unfit.
 
-        Raises UsageError: the environment is another one, or the row is damaged.
+        Args:
+            env: the environment; it is put to where the episode stands.
+            row: what `to_json` returned.
+
+        Raises:
+            UsageError: the environment is another one, or the row is damaged.
         """
         restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
         record = Trajectory.from_json(row["record"])
@@ -267,7 +272,16 @@ def run_episode(
 ) -> EpisodeResult:
     """Play one episode from a reset to its end and return the record of what the policy saw and did; faults are raised.
 
-    Raises EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
+    Args:
+        env: the environment, in any state.
+        policy: the agent.
+        seed: of the reset; None continues the environment's random generator.
+        task: an index or id in the split, or a task; None draws one.
+        split: `train`, `dev` or `test`; None takes the environment's default.
+        episode_key: the key of the episode's outside samples; None derives it from environment, task and seed.
+
+    Raises:
+        EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
     """
     traits = traits_of(policy)
     check_actions(policy, core_of(env))
@@ -307,7 +321,12 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     """Reset, step a recorded trajectory's actions again and return the new record; ReplayMismatch where anything differs.
 
-    Raises ReplayMismatch: something differs; the message names the turn and the field.
+    Args:
+        env: an environment made with the arguments and wrappers of the recorded one.
+        trajectory: the record; its actions are stepped and everything else is compared.
+
+    Raises:
+        ReplayMismatch: something differs; the message names the turn and the field.
     """
     head = trajectory.header
     core = core_of(env)

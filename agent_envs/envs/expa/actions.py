@@ -67,7 +67,12 @@ class ExternalEnvironment:
         raise NotImplementedError
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Take a legal action and return (observation, new state, whether control returns to language); each overrides it."""
+        """Take a legal action and return (observation, new state, whether control returns to language); each overrides it.
+
+        Args:
+            state: of the environment, which is replaced and never changed.
+            action: the name of one of the actions that are legal in it.
+        """
         raise NotImplementedError
 
     def trace(self, keyed: tuple[str, ...]) -> tuple[str, ...]:
@@ -75,7 +80,12 @@ class ExternalEnvironment:
         return keyed
 
     def call(self, state: Latent, text: str) -> tuple[str, Latent, tuple[str, ...]]:
-        """Play a tag's text as actions: (observation, new state, trace); (Refusal, the old state, ()) unless they all fit."""
+        """Play a tag's text as actions: (observation, new state, trace); (Refusal, the old state, ()) unless they all fit.
+
+        Args:
+            state: of the environment, which is replaced and never changed.
+            text: of the tag.
+        """
         if len(text) > MAX_CALL_CHARACTERS:
             return Refusal(f"Error: the call is longer than {MAX_CALL_CHARACTERS} characters"), state, ()
         names = [word for word in text.replace(",", " ").split() if word != "and"]

@@ -59,9 +59,14 @@ class ExpandedActionEnv(TurnEnv):
     problem: Problem
 
     def play_problem(self, problem: Problem, max_actions: int) -> None:
-        """Take a problem's tasks, reward and environments, and the limit on actions; UsageError for a limit out of range.
+        """Take a problem's tasks, reward and environments.
 
-        Raises UsageError: the limit is out of its range.
+        Args:
+            problem: the tasks, their reward, and the environments that actions lead into.
+            max_actions: the greatest number of actions of an episode.
+
+        Raises:
+            UsageError: the limit is out of its range.
         """
         whole_number(type(self).__name__, "max_actions", max_actions, 1, MAX_LIMIT)
         self.problem = problem
@@ -78,7 +83,12 @@ class ExpandedActionEnv(TurnEnv):
         self._ids = {action.name: action.id for action in self.expanded_actions if action.kind == "act"}
 
     def expanded_vocabulary(self, tokenizer: Any, first_id: int) -> tuple[VocabularyRow, ...]:
-        """Return the token ids of the expanded actions; see `agent_envs.envs.expa.actions.expanded_vocabulary`."""
+        """Return the rows of a vocabulary for the expanded actions, one an action; see `expanded_vocabulary`.
+
+        Args:
+            tokenizer: anything with `encode(text, add_special_tokens=False) -> list of ids`, or a function text -> ids.
+            first_id: the first id beyond the vocabulary.
+        """
         return expanded_vocabulary(tokenizer, first_id, self.expanded_actions)
 
     @property

@@ -47,7 +47,7 @@ _LOCK = threading.Lock()
 
 
 def sandbox_version(backend: str, packages: tuple[str, ...] = ()) -> str:
-    """Return a backend's installed version, with a spec's `packages`; UsageError or MissingExtra where it cannot run.
+    """Return the installed version of a `backend`, with a spec's `packages`; UsageError or MissingExtra where it cannot run.
 
     Raises:
         UsageError: no such backend or packages, or it cannot run on this machine.
@@ -96,7 +96,10 @@ def begin_record(spec: SandboxSpec = SandboxSpec()) -> SessionSnapshot:  # noqa:
 def run_cell(record: SessionSnapshot, code: str, limits: Limits | None = None) -> tuple[ExecResult, SessionSnapshot]:
     """Run a cell in a session that ran the record's cells; return its result and the record with it (see `SessionCache`).
 
-    A record without a version (`record_of`) is taken for one of the version that is installed.
+    Args:
+        record: of the session so far; one without a version (`record_of`) is taken for one of the installed version.
+        code: the program's text.
+        limits: of time, memory and output (units: `Limits`); None for the session's own.
 
     Raises:
         UsageError: the record is damaged, or of another backend or version than is installed.

@@ -164,7 +164,7 @@ class SessionSnapshot:
 
     @classmethod
     def of(cls, spec: SandboxSpec, cells: tuple[SandboxCell, ...]) -> "SessionSnapshot":
-        """Return the snapshot of a session that ran these cells."""
+        """Return the snapshot of a session of the backend that `spec` names, which ran `cells` in their order."""
         return cls(spec, cells, _snapshot_digest(spec, cells))
 
     def check(self) -> None:

@@ -28,7 +28,7 @@ LANGUAGE = {"monty": SUBSET, "bwrap": FULL}  # what a prompt says of each backen
 
 
 def record_of(spec: port.SandboxSpec, cells: tuple[port.SandboxCell, ...] = ()) -> port.SessionSnapshot:
-    """Return the record of a session that ran these cells. Nothing is started, and no backend need be installed.
+    """Return the record of a session of the backend that `spec` names, which ran `cells`; nothing is started or installed.
 
     Raises UsageError: no such backend or packages, or the seed is no whole number.
     """
@@ -39,6 +39,12 @@ def recorded_cell(
     record: port.SessionSnapshot, code: str, result: port.ExecResult, limits: port.Limits | None = None
 ) -> port.SessionSnapshot:
     """Return the record as `run_cell` leaves it after this result: with the cell, unchanged, or empty if lost; runs nothing.
+
+    Args:
+        record: of the session so far.
+        code: the program's text.
+        result: what running it gave.
+        limits: under which it ran; None for the session's own.
 
     Raises UsageError: the limits have another memory or recursion than the session.
     """

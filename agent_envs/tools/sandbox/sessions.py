@@ -101,7 +101,12 @@ class Session:
     def run(self, code: str, limits: port.Limits | None = None) -> port.ExecResult:
         """Run a cell; a refused one, and one that finds the session lost, is answered without being run.
 
-        Raises EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
+        Args:
+            code: the program's text.
+            limits: of time, memory and output (units: `Limits`); None for the session's own.
+
+        Raises:
+            EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
         """
         limits = cell_limits(self.spec, limits)
         with self._turn():
