@@ -22,10 +22,6 @@ Results = dict[str, Result]
 Row = tuple[str | Cell | Bar | Rate, ...]
 ENVIRONMENTS = [row.name.lower() for row in TABLE]
 TEST = "tasks of the test split, answers sampled at temperature 1"
-INTRO = (
-    "A small model learns to answer questions with a search engine, by GRPO on one CPU core. Below it, built-in agents play "
-    "every environment."
-)
 SUCCESS_HEADS = ("environment, split", "agent", "success (95 % interval)", "turns an episode")
 SUCCESS_NOTE = (
     "Each row opens. Random is the floor. The solver is the ceiling: it may read the gold answer, and acts through the same "
@@ -33,7 +29,7 @@ SUCCESS_NOTE = (
     "knows the wordings of the generated worlds, which no model is given."
 )
 LEFT_OUT = (
-    "AGENT_ENVS_DATA names no data folder: real questions were left out (agent-envs data list tells what there is)"
+    "Real questions were left out: AGENT_ENVS_DATA names no data folder (agent-envs data list names the data sets)"
 )
 
 
@@ -126,14 +122,10 @@ def ablation_note(rates: dict[str, Rate]) -> str:
 
 def turn_curve(results: Results) -> Curve:
     """Return success over free turns before a forced answer, a line an agent."""
+    limits = {agent: results[f"limits-{agent}"].summaries for agent in ("multihop", "heuristic")}
     lines = tuple(
-        (
-            agent,
-            tuple(
-                (float(item.turn_limit or 0), *item.success.percent) for item in results[f"limits-{agent}"].summaries
-            ),
-        )
-        for agent in ("multihop", "heuristic")
+        (agent, tuple((float(item.turn_limit or 0), *item.success.percent) for item in items))
+        for agent, items in limits.items()
     )
     title = "Success over turn limits, world: the heuristic searches once, multihop again with what it found"
     return Curve(title, "free turns before the forced answer; 0: naive RAG", "success, %", lines)
@@ -167,7 +159,7 @@ def training_table(folder: Path, is_full: bool) -> Table:
         f"{result['after']['tasks']} {TEST}; the difference, paired by task, is "
         f"{100 * gain['difference']:+.1f} points [{low}, {high}]."
     )
-    return Table("A small model learns", ("model", "success (95 % interval)", "0 to 100 %"), tuple(cells), note)
+    return Table("The small model's test", ("model", "success (95 % interval)", "0 to 100 %"), tuple(cells), note)
 
 
 def format_rate(value: float, interval: Sequence[float]) -> str:
@@ -186,7 +178,7 @@ def training_curve(folder: Path) -> Curve:
         (step, 100 * row["success"], 100 * row["interval"][0], 100 * row["interval"][1]) for step, row in ends
     )
     lines = (("test tasks, before and after", tested), ("episodes of each step, training tasks", learnt))
-    return Curve("The same model over the steps of GRPO", "steps of GRPO", "success, %", lines)
+    return Curve("A small model learns by GRPO on Search QA", "steps of GRPO", "success, %", lines)
 
 
 def learnt_algorithm(folder: Path) -> Picture:
@@ -231,5 +223,11 @@ def page_of(results: Results, log: Log, out: Path, pictures: tuple[Picture, ...]
         ablation_table(results["retrievers"], runs / "retrievers"), turn_curve(results),
         training_table(runs / "training", is_full=bool(pictures)), trials_curve(results["trained"]), cost_table(log),
     )  # fmt: skip
+    result = json.loads((runs / "training" / "result.json").read_text(encoding="utf-8"))
+    before, after = (f"{100 * result[side]['success']:.1f} %" for side in ("before", "after"))
+    intro = (
+        f"A small model answers {before} of {result['after']['tasks']} test questions with a search engine, and {after} after "
+        f"{result['steps']} steps of GRPO on one CPU core (one seed). Below it, built-in agents play every environment."
+    )
     notes = () if os.environ.get("AGENT_ENVS_DATA") else (f"{LEFT_OUT}.",)
-    return Page("agent-envs demo", INTRO, parts, facts=facts(results, log), notes=notes, pictures=pictures)
+    return Page("agent-envs demo", intro, parts, facts=facts(results, log), notes=notes, pictures=pictures)

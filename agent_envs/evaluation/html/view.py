@@ -290,10 +290,8 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
         tokens.update(summary.usage)
     cost = result.cost_usd
     advice = dict.fromkeys(entry.feedback.label for entry in run.suite.entries if entry.feedback is not None)
-    seconds, agent_seconds = (
-        sum(summary.seconds for summary in summaries),
-        sum(summary.agent_seconds for summary in summaries),
-    )
+    seconds = sum(summary.seconds for summary in summaries)
+    agent_seconds = sum(summary.agent_seconds for summary in summaries)
     rows = [
         ("agent", identity.agent),
         ("agent's options", canonical_json(identity.agent_options) if identity.agent_options else "none"),

@@ -157,10 +157,8 @@ def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -
         groups = {"all entries": [row for row in numbers if row.complete]}
     elif any(summary.pass_hat for summary in summaries):
         rates = {summary.entry: {1: summary.success, **summary.pass_hat} for summary in summaries}
-        lines = tuple(
-            (name, tuple((float(k), *rate.percent) for k, rate in row.items())) for name, row in rates.items()
-        )
-        curves.append(Curve("All of k trials succeed (pass^k)", "trials k", "tasks, %", lines))
+        lines = {name: tuple((float(k), *rate.percent) for k, rate in row.items()) for name, row in rates.items()}
+        curves.append(Curve("All of k trials succeed (pass^k)", "trials k", "tasks, %", tuple(lines.items())))
     turns = {name: [float(row.turns) for row in rows] for name, rows in groups.items()}
     rewards = {name: [row.total_reward for row in rows] for name, rows in groups.items()}
     histograms = (
@@ -174,10 +172,8 @@ def result_notes(result: Result) -> list[str]:
     """Return warnings about a run's numbers, and the causes of its faults."""
     limit = result.settings.agent_options.get("max_tokens", MAX_TOKENS if is_chat_name(result.settings.agent) else None)
     notes = [line for summary in result.summaries for line in summary.warnings(f"max_tokens={limit}" if limit else "")]
-    for summary in result.summaries:
-        notes += [
-            f"{summary.entry}: fault, {count} times: {cause[:500]}" for cause, count in summary.fault_causes.items()
-        ]
+    for item in result.summaries:
+        notes += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
     return notes
 
 
@@ -193,9 +189,8 @@ def feedback_tables(summaries: Sequence[Summary]) -> list[Table]:
         cost = summary.feedback_cost_usd
         dollars = ("not known",) * 2 if cost is None else (f"{cost / summary.episodes:.6f}", f"{cost:.4f}")
         rows.append((summary.entry, *each, *dollars))
-    return (
-        [Table("Feedback: calls and tokens an episode, over the planned episodes", heads, tuple(rows))] if rows else []
-    )
+    table = Table("Feedback: calls and tokens an episode, over the planned episodes", heads, tuple(rows))
+    return [table] if rows else []
 
 
 def _families(summaries: Sequence[Summary]) -> list[Table]:
@@ -203,9 +198,7 @@ def _families(summaries: Sequence[Summary]) -> list[Table]:
 
     A label with one value only would repeat the table of all tasks, and has none.
     """
-    labels = list(
-        dict.fromkeys(label for summary in summaries for label, rows in summary.strata.items() if len(rows) > 1)
-    )
+    labels = list(dict.fromkeys(label for item in summaries for label, rows in item.strata.items() if len(rows) > 1))
     tables = [_rates_by_label(summaries, label) for label in labels]
     if any(summary.metrics for summary in summaries):
         tables += [_metrics(summaries), *(_metrics_by(summaries, label) for label in labels)]

@@ -23,9 +23,11 @@ from agent_envs.evaluation.html.page import (
     Picture,
     Table,
     Transcript,
+    draw,
     render,
     write_page,
 )
+from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.rollout.policy import CompanionPolicy
 from tests.hostile_texts import MARKUP, episode
 
@@ -190,6 +192,21 @@ def test_folding_makes_a_details_element(tmp_path: Path) -> None:
     folded = Reader(rendered(tmp_path, page(lambda word: word + " more" * 500)))
     assert [tag for tag, _ in folded.elements].count("details") == 5
     assert "more characters" in folded.text
+
+
+def test_a_table_with_a_summary_is_folded_and_says_what_n_counts(tmp_path: Path) -> None:
+    rate = Rate(0.5, 0.4, 0.6, 80, 80, 32)
+    table = Table("", ("id", "rate"), (("Sort", rate),), summary=("<Sort>", "random 50 %"))
+    html = rendered(tmp_path, Page("t", "", (table, replace(table, rows=(("Sort", replace(rate, clusters=80)),)))))
+    assert "<summary><span>&lt;Sort&gt;</span><span>random 50 %</span></summary>" in html and "<h2>" not in html
+    assert html.count("n, the number of episodes: 80 in 32 clusters. Episodes of one cluster") == 1
+    assert "n, the number of episodes: 80.</p>" in html
+
+
+def test_a_transcript_between_tables_has_no_list_to_lead_to(tmp_path: Path) -> None:
+    play = draw(Transcript("e1", "one", (), episode(str), listed=False))
+    html = rendered(tmp_path, Page("t", "", (Table("above", ("a",), ()), play, Table("beneath", ("a",), ()))))
+    assert html.index("above<") < html.index('id="e1"') < html.index("beneath<") and "#episodes" not in html
 
 
 def test_marks_are_spans_around_escaped_text(tmp_path: Path) -> None:
