@@ -21,7 +21,7 @@ def cost_chart(rows: Sequence[StandingsRow]) -> Curve | None:
          ((row.tokens or 0.0, 100 * row.score.value, 100 * row.score.low, 100 * row.score.high),))
         for number, row in enumerate(rows_with_tokens, start=1)
     )  # fmt: skip
-    return Curve("Success against cost", "tokens read and written, an episode, as told", "score, %", series)
+    return Curve("Success against cost", "tokens read and written, an episode, by the submitter", "score, %", series)
 
 
 def turns_chart(suite: Suite, rows: Sequence[StandingsRow]) -> Curve | None:
@@ -45,7 +45,7 @@ def turns_chart(suite: Suite, rows: Sequence[StandingsRow]) -> Curve | None:
         ]
         points = tuple((float(t), 100 * sum(share for n, share in reached if n <= t), None, None) for t in turns)
         series.append((row.entrant.submission.agent.name, points))
-    return Curve("Success within so many turns", "turns", "share of episodes, at the suite's weights, %", tuple(series))
+    return Curve("Success within so many turns", "turns", "episodes, at the suite's weights, %", tuple(series))
 
 
 def _shares(suite: Suite) -> dict[str, float]:

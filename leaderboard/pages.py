@@ -27,7 +27,8 @@ from leaderboard.strata import board_strata, row_strata
 from leaderboard.transcripts import transcripts_of
 
 NUMBERS, SHEET = "boards.json", "boards.csv"
-TOKENS = " Tokens are told, not verified."
+TOKENS = " Tokens are the submitter's count."
+PLACES = "A place is a range where comparisons tell no rows apart. An agent's name leads to its page, a head to other orders."
 MOST_PAIRS = 400
 MOST_PAIR_PAGES = 200
 # Other orders of a board, each a page of its own: name -> (what it sorts by, the key of a row).
@@ -133,7 +134,7 @@ def page_of(board: Board, order: str = "score") -> Page:
     tables += [_badges(board.standings.rows), _published_scores(board), _decisions(board.decisions)]
     facts = (
         ("suite", suite.name),
-        ("digest", suite.digest()),
+        ("sha256 of the suite", suite.digest()),
         ("tasks", f"{sum(len(entry.tasks) for entry in suite.entries):,} in {len(suite.entries)} entries"),
         ("trials", str(suite.trials)),
     )
@@ -155,9 +156,9 @@ def _rows(board: Board, group: str, order: str) -> Table:
          *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks), row.entrant.submission.date)
         for row in mine
     )  # fmt: skip
-    note = f"{CLASSES[group]} A place is a range where the comparisons do not tell rows apart.{TOKENS if has_tokens else ''}"
+    note = f"{CLASSES[group]} {PLACES}{TOKENS if has_tokens else ''}"
     by = {name: Cell(text, f"../{_board_path(board, name)}") if name != order else text
-          for name, text in (("agent", "agent"), ("score", "score (95 % interval)"), ("turns", "turns"),
+          for name, text in (("agent", "agent"), ("score", "score (95 % interval)"), ("turns", "turns an episode"),
                              ("tokens", "tokens an episode"), ("date", "date"))}  # fmt: skip
     more = [*([by["tokens"]] if has_tokens else []), *(f"pass^{k}" for k in ks), by["date"]]
     heads = (by["agent"], "place", by["score"], by["turns"], *more)
@@ -189,8 +190,8 @@ def row_page(
     trained = (("train", training.on_suite_train), ("test", training.on_suite_test))
     answers = ("not told", "no", "yes")
     facts = (
-        ("class", row.group), ("place in its class", row.place), ("score", row.score.text()), ("turns", f"{row.turns:.2f}"),
-        ("tokens an episode, as told", "" if row.tokens is None else f"{row.tokens:,.0f}"),
+        ("class", row.group), ("place within it", row.place), ("score", row.score.text()), ("mean turns", f"{row.turns:.2f}"),
+        ("tokens an episode, by the submitter", "" if row.tokens is None else f"{row.tokens:,.0f}"),
         *((f"pass^{k}", f"{100 * value:.1f} %") for k, value in row.pass_hat.items()),
         *((name, rate.text()) for name, rate in verdict.averages.items()),
         ("tasks drawn for it", row.entrant.draws_text), ("submission", verdict.submission),
@@ -232,9 +233,9 @@ def _verification(row: StandingsRow) -> Table:
         ("episodes that the suite plans", f"{len(episodes):,}"),
         *((f"of these: {status}", f"{count:,}") for status, count in sorted(ends.items())),
         ("turns stepped again", f"{sum(item.turns for item in with_turns):,}"),
-        ("episodes with the very actions of the built-in solver", f"{sum(item.by_solver for item in with_turns):,}"),
+        ("episodes with exactly the built-in solver's actions", f"{sum(item.by_solver for item in with_turns):,}"),
         ("stepped with agent-envs", agent_envs.__version__),
-        ("digest of its code", code_digest()),
+        ("sha256 of its code", code_digest()),
     )
     note = "By this build, or an earlier one on this machine with the same code."
     return Table("Verification", ("what", "figure"), rows, note)
@@ -249,7 +250,7 @@ def _differences(board: Board, row: StandingsRow) -> Table:
     for pair in mine:
         sign = 1 if pair.second == name else -1
         cell = _agent(board, by_name[pair.first if sign == 1 else pair.second])
-        apart, page = "yes" if pair.is_significant else "no", Cell("the pair", f"../{_pair_path(board, pair)}")
+        apart, page = "yes" if pair.is_significant else "no", Cell("page of this pair", f"../{_pair_path(board, pair)}")
         line = (cell, "the suite", points(pair, sign), forest.bar(pair, sign), p_text(pair.adjusted), apart)
         rows.append((*line, page) if id(pair) in paged else line)
         if id(pair) in paged:
@@ -258,7 +259,7 @@ def _differences(board: Board, row: StandingsRow) -> Table:
             )
             rows += [(cell, label, points(item, sign), forest.bar(item, sign), p_text(item.p_value), "")
                      for label, item in items.items()]  # fmt: skip
-    heads = ("this row minus", "over", "points (95 % interval)", forest.head, "p", "told apart", "")
+    heads = ("this row minus", "over", "points (95 % interval)", forest.head, "p value", "told apart", "comparison")
     note = "The p value over the suite is corrected for all pairs of the class; those of entries are not."
     left = len(rows) - MOST_PAIRS
     more = f" {left} more lines are left out; the suite's are in {NUMBERS}." if left > 0 else ""
@@ -285,7 +286,7 @@ def _without_row(board: Board) -> Table:
         (agent, *map(str, (counts["registered"], counts["submitted"], counts["rounds"], counts["rounds_submitted"])))
         for agent, counts in board.without_row.items()
     )
-    note = "Who registers several names may have played under all of them, and have shown the best."
+    note = "An agent registered under several names may have played under all of them and shown the best."
     heads = ("agent", "times registered", "submitted", "rounds", "submitted of these")
     return Table("Registered, without a row", heads, rows, note)
 
@@ -306,7 +307,7 @@ def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
                 Bar(item["success"], low, high), f"{item['mean_return']:.3f}".replace("-", "−"), f"{item['mean_turns']:.2f}",
                 f"{item['played']} of {item['episodes']}",
             ))  # fmt: skip
-    heads = ("entry", "agent", "success (95 % interval)", "0 to 100 %", "mean return", "turns", "played")
+    heads = ("entry", "agent", "success (95 % interval)", "0 to 100 %", "mean return", "mean turns", "episodes played")
     note = (
         "An entry can be played blind where playing back the best of some random plays of each task, which needs no reading, "
         "wins more than 20 % of it and more than half of the best agent's lower bound."
@@ -331,7 +332,8 @@ def _pairs(board: Board) -> Table:
         "Told apart: the corrected p value is small enough, and the interval leaves out 0."
     )
     more = f" {left} pairs with smaller differences are in {NUMBERS} alone." if left else ""
-    heads = ("pair", "points (95 % interval)", forest.head, "p", "after Holm", f"told apart at {100 * LEVEL:.0f} %")
+    heads = ("pair, with its page", "points (95 % interval)", forest.head, "p value", "after Holm",
+             f"told apart at {100 * LEVEL:.0f} %")  # fmt: skip
     return Table("Comparisons within a class", heads, tuple(rows), note + more)
 
 

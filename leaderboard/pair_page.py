@@ -65,9 +65,11 @@ def pair_page(
         table.append(
             (label, *rates, points(item), forest.bar(item), p_text(item.p_value), f"{100 * item.detectable:.1f}")
         )
-    heads = ("over", "first", "second", "second minus first (95 % interval)", forest.head, "p", "detectable")
-    note = ("P values are not corrected here. Detectable: the smallest true difference in points that the entry's test would "
-            "find with 80 % power, by the spread seen here.")  # fmt: skip
+    heads = ("over", "first", "second", "second minus first, points (95 % interval)", forest.head, "p value",
+             "smallest difference to be seen, points")  # fmt: skip
+    note = (
+        "P values are not corrected. A true difference below the last column's would probably go unseen (80 % power)."
+    )
     tables = (
         Table("Entry by entry", heads, tuple(table), note),
         _sides(standings, rows),

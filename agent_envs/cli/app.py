@@ -108,12 +108,14 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
 
 @app.command("new")
 def new_environment(
-    name: Annotated[str, typer.Argument(help="Of the class, in CamelCase: NumberGuess.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of a package of your own (default: NAME-env, here).")] = None,
-    family: Annotated[Path | None, typer.Option(help="In a checkout of this project: agent_envs/envs/FAMILY.")] = None,
-    expanded: Annotated[bool, typer.Option("--expanded", help="With expanded actions, and a twin in text.")] = False,
+    name: Annotated[str, typer.Argument(help="The name of the class, in CamelCase: NumberGuess.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the new package (default: NAME-env, here).")] = None,
+    family: Annotated[
+        Path | None, typer.Option(help="Write a family of this project instead: agent_envs/envs/FAMILY in a checkout.")
+    ] = None,
+    expanded: Annotated[bool, typer.Option("--expanded", help="Write expanded actions, and a twin in text.")] = False,
 ) -> None:
-    """Write an environment of your own, a small game that passes `check` at once; docs/adding_an_environment.md goes on."""
+    """Write an environment of your own: a small game that passes `check` (docs/adding_an_environment.md)."""
     from agent_envs.authoring import write_environment
 
     show("\n".join(write_environment(name, out, family, expanded)))
@@ -123,10 +125,10 @@ def new_environment(
 def export_to_hub(
     env_id: EnvId,
     hub: Annotated[str, typer.Option(help="verifiers (for the Environments Hub) or openenv.")],
-    out: Annotated[Path, typer.Option(help="Folder that is written; nothing in it is overwritten.")],
+    out: Annotated[Path, typer.Option(help="Folder of the package; no file there is overwritten.")],
     arg: Arguments = None,
 ) -> None:
-    """Write the package by which a hub of environments installs this one; docs/integrations.md has more."""
+    """Write a package of an environment for a hub to install (docs/integrations.md)."""
     from agent_envs.authoring import write_for_hub
 
     sys.path.insert(0, "")
@@ -138,22 +140,22 @@ def check(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Ids, module:Class of yours, or gym:ID, openenv:URL, verifiers:ID of anyone's.", metavar="ENV"
+            help="Ids, your module:Class, or another package's gym:ID, openenv:URL, verifiers:ID.", metavar="ENV"
         ),
     ] = None,
-    all_ids: Annotated[bool, typer.Option("--all", help="Every registered id.")] = False,
-    episodes: Annotated[int, typer.Option("-n", min=1, help="How many tasks are played.")] = 8,
+    all_ids: Annotated[bool, typer.Option("--all", help="Test every registered id.")] = False,
+    episodes: Annotated[int, typer.Option("-n", min=1, help="Number of tasks.")] = 8,
     hostile: Annotated[
-        int | None, typer.Option(min=0, help="How many hostile strings (default: 10,000; of others' 500).")
+        int | None, typer.Option(min=0, help="Number of hostile strings (default: 10,000; other packages' 500).")
     ] = None,
     solved: Annotated[
         float | None,
-        typer.Option(help="Of others': the return of a solved episode (default: Gymnasium's threshold)."),
+        typer.Option(help="Other packages': the return of a solved episode (default: Gymnasium's threshold)."),
     ] = None,
     as_json: Json = False,
     arg: Arguments = None,
 ) -> None:
-    """Test environments of ours or yours against the contract, and others' as far as they allow it.
+    """Test environments against the contract; other packages' as far as they allow it.
 
     \b
     agent-envs check SearchQA                one of ours

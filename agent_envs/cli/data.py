@@ -10,9 +10,7 @@ import typer
 from agent_envs.base.terminal import print_result, print_table
 from agent_envs.cli.options import Json
 
-data_app = typer.Typer(
-    help="Published data sets: what there is, where it lies, and how to get it.", no_args_is_help=True
-)
+data_app = typer.Typer(help="List, locate and download published data sets.", no_args_is_help=True)
 
 
 class Source(StrEnum):
@@ -43,7 +41,7 @@ def data_list(as_json: Json = False) -> None:
 def data_get(
     name: DataName,
     split: Annotated[str, typer.Option(help="train, dev or test; a corpus has none.")] = "",
-    source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub,
+    source: Annotated[Source, typer.Option(help="Site of the download.")] = Source.hub,
 ) -> None:
     """Download a data set's split, or a corpus, and print where it is."""
     from agent_envs.base.terminal import byte_bar

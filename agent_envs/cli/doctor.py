@@ -24,12 +24,12 @@ _REQUIREMENT = re.compile(
 GATHERING = ("envs", "all", "dev")  # extras of what others bring
 GPU = ("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
 Row = tuple[str, str, bool | None, str]  # part, name, whether it is there (None: nothing has to be), what is to be said
-Server = Annotated[str, typer.Option(help="URL of a server of chat completions: tell what it can do, nothing else.")]
-Model = Annotated[str, typer.Option(help="With --server: the model that is asked; default: the first that it lists.")]
+Server = Annotated[str, typer.Option(help="URL of a server of chat completions: test it, and nothing else.")]
+Model = Annotated[str, typer.Option(help="With --server: the model to test (default: the first that it lists).")]
 
 
 def doctor(server: Server = "", model: Model = "", as_json: Json = False) -> None:
-    """Tell what is installed here, what is missing and what brings it: extras, data, keys (never their values), sandboxes, GPU.
+    """List installed and missing parts, with the pip command for each: extras, data, keys (never values), sandboxes, GPU.
 
     Exit code 1 if a package is missing that everything needs. Versions are told and not judged (`pip check` does that),
     nothing is downloaded, and no service is asked but that of --server, in a few calls of one token.

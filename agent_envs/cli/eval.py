@@ -33,39 +33,39 @@ Agent = Annotated[
 ]
 Tasks = Annotated[str, option.Environment(help="The environment's task source: world, hotpotqa, ...")]
 Split = Annotated[str, option.Environment(help="Default: test, else dev; the output says which.")]
-Limit = Annotated[int | None, option.Amount("-n", min=1, help="Only the first N tasks: a smoke run.")]
-Trials = Annotated[int | None, option.Amount(min=1, help="Episodes a task (default 1); a suite says its own.")]
+Limit = Annotated[int | None, option.Amount("-n", min=1, help="First N tasks alone; such a run cannot be packed.")]
+Trials = Annotated[int | None, option.Amount(min=1, help="Episodes a task (default 1; a suite has its own).")]
 SuiteName = Annotated[str, option.Environment(help="A suite by name or file: core.")]
-Salt = Annotated[str, option.Environment("--round", help="A board's salt: new tasks of the suite's entries, your own.")]
-Registered = Annotated[str, option.Environment("--as", help="Of --round: the registered name, if not that of --agent.")]
-Sweep = Annotated[str, option.Environment(help="Over values of an argument: retriever=bm25,random,empty,oracle.")]
+Salt = Annotated[str, option.Environment("--round", help="A board's salt: draws new tasks of the suite's entries.")]
+Registered = Annotated[str, option.Environment("--as", help="With --round: the registered name, if --agent differs.")]
+Sweep = Annotated[str, option.Environment(help="Play for each value of an argument: retriever=bm25,random,oracle.")]
 TurnLimits = Annotated[
-    str | None, option.Environment(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")
+    str | None, option.Environment(help="Play for each number of free turns before a forced answer: 0,1,2,4.")
 ]
 FeedbackNames = Annotated[
     str,
     option.Adviser(
-        help="Before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
+        help="Feedback before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
         "openai:MODEL@URL; several, with none among them, are compared: none,scripted:good."
     ),
 ]
 Epsilon = Annotated[
-    float | None, option.Adviser(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
+    float | None, option.Adviser(min=0, max=1, help="Probability that feedback explores (default 0.1).")
 ]
-Templates = Annotated[str, option.Adviser(help="Your folder with explore.md and exploit.md, for a chat model.")]
+Templates = Annotated[str, option.Adviser(help="Folder with explore.md and exploit.md, prompts for a chat model.")]
 Concurrency = Annotated[int, option.Player(min=1, help="Episodes at a time.")]
-MaxCost = Annotated[float | None, option.Amount(help="US dollars: no call begins once they are spent.")]
-Yes = Annotated[bool, option.Amount("--yes", help="Play all of it, whatever a model with a price may cost.")]
-PricesFile = Annotated[Path | None, option.Amount(help="A table of prices of yours.")]
+MaxCost = Annotated[float | None, option.Amount(help="Limit in US dollars: no call begins once it is spent.")]
+Yes = Annotated[bool, option.Amount("--yes", help="Play all tasks with a model that has a price.")]
+PricesFile = Annotated[Path | None, option.Amount(help="Your own table of prices.")]
 Out = Annotated[Path | None, option.Storage(help="Folder of the run (default: runs/TIME-NAME).")]
-Pack = Annotated[Path | None, option.Storage(help="Write the submission here when the run is complete.")]
+Pack = Annotated[Path | None, option.Storage(help="Folder of the submission, written when the run is complete.")]
 SetAside = Annotated[
     bool,
     option.Storage(
         "--set-aside", help="With --resume: move damaged lines of its files aside, and play those episodes again."
     ),
 ]
-Resume = Annotated[Path | None, option.Storage(help="Go on with the run of this folder; nothing else is given.")]
+Resume = Annotated[Path | None, option.Storage(help="Continue the run of this folder; takes no other setting.")]
 
 
 def evaluate_agent(
@@ -99,7 +99,7 @@ def evaluate_agent(
     agent_arg: option.AgentArguments = None,
     feedback_arg: option.FeedbackArguments = None,
 ) -> None:
-    """Evaluate an agent; prints success with its 95 % interval. Exit code 3: faults, or not all was played.
+    """Evaluate an agent and print success with its 95 % interval. Exit code 3: faults, or unplayed episodes.
 
     A run that was stopped, by Ctrl-C or a kill too, goes on with --resume RUN; after --max-cost, with --out and a larger one.
     """

@@ -53,7 +53,7 @@ class Backend(StrEnum):
 StepsIn = Annotated[
     Backend, Player("--backend", help="ray: actors of Ray step the environments, on many machines (docs/scale.md).")
 ]
-Actors = Annotated[int, Player("--actors", min=1, help="Of --backend ray, a CPU each.")]
+Actors = Annotated[int, Player("--actors", min=1, help="With --backend ray: number of actors, a CPU each.")]
 
 
 def tell(text: str) -> None:

@@ -26,7 +26,7 @@ def play(
     split: Annotated[str, typer.Option(help="Default: the first split that `show` lists.")] = "",
     arg: Arguments = None,
 ) -> None:
-    """Play an episode yourself: type the name or the number of an action or a tool, whose arguments are asked for.
+    """Play an episode yourself: type the name or number of an action or tool; it asks for the arguments.
 
     Any other text is a turn as a model writes it, up to an empty line. With expanded actions a line of /names or /ids takes
     these at once. The end tells the reward by its terms, the return and the gold.

@@ -21,9 +21,9 @@ def report(
     page: Annotated[Path | None, typer.Option(help="Write it as one HTML file, with figures.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what runs came to: success, trials, behaviour, how episodes ended, and what the design could detect.
+    """Print the tables of runs: success, trials, behaviour, how episodes ended, the smallest difference to be seen.
 
-    Of runs over turn limits it tells accuracy, abstention, wrong answers and turns against the limit; several agents together.
+    For runs over turn limits: accuracy, abstention, wrong answers and turns against the limit, several agents together.
     """
     from agent_envs.evaluation.html.report_page import write_report
     from agent_envs.evaluation.report.report import report_on
@@ -95,7 +95,7 @@ def view(
     most: Annotated[int | None, typer.Option("-n", min=1, help="At most N transcripts.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run's transcripts as static pages, and print the path of the first."""
+    """Write a run's episodes and transcripts as static pages, and print the path of the first."""
     from agent_envs.base.terminal import progress_bar
     from agent_envs.evaluation.html.view import write_view
 
@@ -107,22 +107,20 @@ def view(
 def pack(
     run: Annotated[Path | None, typer.Argument(help="Folder of a run, as `eval` printed it.")] = None,
     target: Annotated[Path | None, typer.Argument(help="A new or empty folder for the submission.")] = None,
-    about: Annotated[
-        Path | None, typer.Option(help="JSON with what only you know: submitter, models, training.")
-    ] = None,
+    about: Annotated[Path | None, typer.Option(help="JSON file about submitter, models and training.")] = None,
     template: Annotated[
-        bool, typer.Option("--template", help="Print such a file to fill in, and pack nothing.")
+        bool, typer.Option("--template", help="Print a JSON file to fill in for --about, and pack nothing.")
     ] = False,
-    incomplete: Annotated[bool, typer.Option("--incomplete", help="Pack although not all was played.")] = False,
+    incomplete: Annotated[bool, typer.Option("--incomplete", help="Pack unplayed episodes, which count 0.")] = False,
     allow: Annotated[
-        list[str] | None, typer.Option(help="Let a kind of find of the secret scan pass; a refusal names the kind.")
+        list[str] | None, typer.Option(help="A kind of secret that the scan lets pass; a refusal names the kind.")
     ] = None,
     no_replay: Annotated[
-        bool, typer.Option("--no-replay", help="Step no episode again; the manifest says so.")
+        bool, typer.Option("--no-replay", help="Do not step the episodes again; the manifest says so.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Pack a run as a submission, once every episode was stepped again; see docs/submission.md for what is in it."""
+    """Step every episode of a run again and pack it as a submission (docs/submission.md)."""
     from agent_envs.evaluation.submission.pack import pack_run
     from agent_envs.evaluation.submission.provenance import about_template
 

@@ -21,8 +21,8 @@ def serve(
         list[str], typer.Argument(help="Ids, or module:id; a client gets the first, or URL/NAME.", metavar="ID")
     ],
     arg: Arguments = None,
-    host: Annotated[str, typer.Option(help="An address that others reach needs --token-env.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address; one that other machines reach needs --token-env.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")] = 8000,
     token_env: Annotated[
         list[str] | None,
         typer.Option(
@@ -31,11 +31,9 @@ def serve(
         ),
     ] = None,
     sessions: Annotated[
-        int, typer.Option(min=1, help="Open at once; further clients wait in a queue for 30 s.")
+        int, typer.Option(min=1, help="Sessions open at once; further clients wait in a queue for 30 s.")
     ] = 1024,
-    idle: Annotated[
-        float, typer.Option(min=1, help="Seconds until a session or snapshot that nobody names ends.")
-    ] = 1800,
+    idle: Annotated[float, typer.Option(min=1, help="Seconds until an unused session or snapshot ends.")] = 1800,
     deadline: Annotated[float, typer.Option(min=0.1, help="Seconds for the answer to a message.")] = 120,
     as_json: Json = False,
 ) -> None:
@@ -91,8 +89,8 @@ def _raise_file_limit() -> None:
 def serve_retriever(
     corpus: Annotated[str, typer.Option(help="sample, wiki-18, a .jsonl file, or a generated world:SPLIT:INDEX.")],
     retriever: Annotated[str, typer.Option(help="bm25, bm25_okapi, rank_bm25, tantivy, random, empty.")] = "bm25",
-    host: Annotated[str, typer.Option(help="An address that others reach needs --token-env.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address; one that other machines reach needs --token-env.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")] = 8000,
     token_env: Annotated[str, typer.Option(help="The environment variable that holds the clients' token.")] = "",
     verbose: Annotated[bool, typer.Option(help="Log every request; else a line a minute.")] = False,
     as_json: Json = False,

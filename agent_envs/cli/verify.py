@@ -25,10 +25,10 @@ def verify_submission(
         list[Path] | None, typer.Option(help="Another submission: equal actions are flagged. Repeatable.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes (default: one a core).")] = os.cpu_count() or 1,
-    seconds: Annotated[float, typer.Option(min=0.0, help="The most that one episode may take.")] = 120.0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Limit of an episode, in seconds.")] = 120.0,
     as_json: Json = False,
 ) -> None:
-    """Step every action of a submission again, and say what it scores, what that proves, and what was not told yet.
+    """Step every action of a submission again; print its score, what that proves, and open questions.
 
     Exit codes: 0 accepted, 1 rejected, 2 wrong usage, 3 cannot be told here (an extra, data or a suite is missing).
     """

@@ -270,7 +270,7 @@ class Summary:
         )
         if turns > 0 and self.valid_actions * self.mean_turns * ended < FEW_VALID * turns - 1e-9:
             lines.append(
-                f"{self.entry}: only {100 * self.valid_actions:.1f} % of the turns held a valid action; below "
+                f"{self.entry}: only {100 * self.valid_actions:.1f} % of the turns were valid; below "
                 f"{100 * FEW_VALID:.0f} % a score tells about the format as much as about the task; {ADVICE}"
             )
         if self.faults:
@@ -292,8 +292,8 @@ class Summary:
             lines.append(f"{counts['cut']} of {counts['all']} replies were cut at {at}{thoughts}")
         if counts.get("refused"):
             lines.append(
-                f"{counts['refused']} of {self.episodes} episodes ended because the model, or a filter of its service, would "
-                "not reply, and count 0"
+                f"{counts['refused']} of {self.episodes} episodes ended in a refusal by the model or a filter, and "
+                "count 0"
             )
         if counts.get("full"):
             sizes = (counts[name] for name in ("prompt_tokens", "context_tokens"))

@@ -183,7 +183,7 @@ def test_few_valid_actions_are_told():
     lost = (turn(1, parsed=Malformed("nothing"), events=("malformed",)), turn(2, parsed=Answer("x")))
     (summary,) = summary_of([("a", "w", 0, played("a", [], False, turns=lost))]).summaries
     assert summary.valid_actions == 0.5
-    assert any("50.0 % of the turns held a valid action" in line for line in summary.warnings())
+    assert any("50.0 % of the turns were valid" in line for line in summary.warnings())
 
 
 def test_clusters_widen_the_interval():
