@@ -83,7 +83,7 @@ class EpisodeWalk:
             walk.take(Reply(choose(walk.request())))
         record = walk.result()
 
-    A turn costs the same however many came before it.
+    Stepping costs O(1) in the number of earlier turns.
 
     Attributes:
         env: the stack that is stepped; nobody else may step it.

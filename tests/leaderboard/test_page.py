@@ -54,7 +54,7 @@ def test_tables_of_the_page_are_true():
         1:
     ]
     assert {row[0]: row[3] == "yes" for row in rows} == {name: badge.ranked for name, badge in BADGES.items()}
-    classes = PAGE.partition("Rows stand in classes")[2].partition("Two rows are told apart")[0]
+    classes = PAGE.partition("Rows are compared within")[2].partition("Two rows differ")[0]
     assert re.findall(r"^\| ([a-z -]+?) \|", classes, flags=re.M)[1:] == list(CLASSES)
     suites = dict(re.findall(r"^\| `([a-z0-9-]+)@(1)`", PAGE, flags=re.M))
     assert sorted(suites) == suite_names() and all(load_suite(f"{name}@1") for name in suites)

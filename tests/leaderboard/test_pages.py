@@ -67,7 +67,7 @@ def test_a_board_is_sorted_by_other_columns_on_pages_of_their_own(tmp_path):
         assert name == row.entrant.verdict.agent and points[-1][1] == pytest.approx(100 * row.score.value)
     silent = Board("b", board.settings, standings(suite, [made_up(suite, "a", 0.5, 1)]), (), ())
     heads = [head.text if isinstance(head, Cell) else head for head in page_of(silent).tables[0].headers]
-    assert heads == ["agent", "place", "score (95 % interval)", "turns", "pass^2", "date"]
+    assert heads == ["agent", "place", "score (95 % interval)", "turns an episode", "pass^2", "date"]
     assert len(page_of(silent).curves) == 1
     write_boards([board, replace(silent, name="c")], tmp_path / "site")
     assert {path.name for path in (tmp_path / "site" / "boards").iterdir()} == {
