@@ -337,8 +337,8 @@ def _tell(result: "Result", folder: Path) -> None:
             f"{summary.entry} {result.settings.agent} on {summary.split}: success {summary.verdict}, faults {summary.faults}"
         )
         show(
-            f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
-            f"{100 * summary.valid_actions:.1f} % of the turns with a valid action"
+            f"mean return {summary.mean_return:.3f}, {summary.mean_turns:.2f} turns an episode, "
+            f"{100 * summary.valid_actions:.1f} % of the turns valid"
         )
     else:
         rows = [

@@ -183,7 +183,7 @@ def _transcript(
     title = ", ".join([*parts, numbers.task, *([f"trial {trial}"] if several else [])])
     meta = [
         ("cluster", numbers.cluster), ("trial", trial), ("episode key", row.key), ("status", numbers.status),
-        ("valid actions", f"{numbers.valid} of {numbers.turns}"), ("tokens", usage_text(result.usage)),
+        ("valid turns", f"{numbers.valid} of {numbers.turns}"), ("tokens", usage_text(result.usage)),
         ("time", f"{result.seconds:.3f} s (agent {result.agent_seconds:.3f} s)"),
         ("failed attempts", str(len(result.attempts))),
     ]  # fmt: skip

@@ -231,9 +231,9 @@ def _metrics(summaries: Sequence[Summary]) -> Table:
         for summary in summaries
         for name, metric in summary.metrics.items()
     ]  # fmt: skip
-    heads = ("entry", "metric", "mean (95 % interval)", "ended", "mean, solved (95 % interval)", "solved", "p10, solved",
-             "median, solved", "p90, solved")  # fmt: skip
-    note = f"Percentiles are shown from {FEW} solved episodes on."
+    heads = ("entry", "metric", "mean (95 % interval)", "ended", "mean, solved (95 % interval)", "solved", "10th percentile",
+             "median", "90th percentile")  # fmt: skip
+    note = f"Percentiles are of the solved episodes, from {FEW} of them on."
     return Table("Metrics of all episodes that ended, and of the solved", heads, tuple(rows), note)
 
 

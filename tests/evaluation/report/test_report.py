@@ -68,8 +68,8 @@ def test_outcomes_add_up(runs):
 
 
 def test_invalid_actions_are_warned_of(runs):
-    assert any("valid action" in note for note in report_on(runs("null")).notes)
-    assert not any("valid action" in note for note in report_on(runs("solver")).notes)
+    assert any("turns were valid" in note for note in report_on(runs("null")).notes)
+    assert not any("turns were valid" in note for note in report_on(runs("solver")).notes)
 
 
 def test_faults_are_told_with_their_cause(tmp_path):
