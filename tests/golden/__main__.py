@@ -24,4 +24,4 @@ try:
         record(row, with_data=bool(os.environ.get("AGENT_ENVS_DATA")))
         print(f"recorded {path_of(row.id)}")
 except UsageError as error:
-    parser.error(str(error))
+    sys.exit(f"python -m tests.golden: {error}")
