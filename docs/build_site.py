@@ -27,7 +27,14 @@ PAGES = {  # section: pages, in reading order; docs/*.md alone, without their en
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", ".github/CONTRIBUTING.md": "contributing.md"}
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")
 # The packages whose names are public, and the short path that pages promise for them.
-PUBLIC = {"": "", "datasets": "datasets", "wrappers": "wrappers", "envs/expa": "expa", "tau2": "tau2", "tools/sandbox": "sandbox"}
+PUBLIC = {
+    "": "",
+    "datasets": "datasets",
+    "wrappers": "wrappers",
+    "envs/expa": "expa",
+    "tau2": "tau2",
+    "tools/sandbox": "sandbox",
+}
 API = """# Python API
 
 Everything that `import agent_envs` gives and promises to keep, then the packages below it. Import names from the paths in the

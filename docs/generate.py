@@ -92,7 +92,9 @@ def abilities() -> str:
     rows += [["---"] * len(rows[0])]
     for ability, words in result["abilities"].items():
         cells = [row[ability] for row in peers.values()]
-        rows.append([words, *(f"[{cell['cell']}]({cell['address']})" if "address" in cell else cell["cell"] for cell in cells)])
+        rows.append(
+            [words, *(f"[{cell['cell']}]({cell['address']})" if "address" in cell else cell["cell"] for cell in cells)]
+        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

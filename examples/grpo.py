@@ -9,8 +9,15 @@ from pathlib import Path
 
 from trainers.grpo import GRPOSettings, train
 from trainers.run import open_run
-from trainers.settings import EnvironmentSettings, EvalSettings, ModelSettings, OptimSettings
-from trainers.settings import SamplingSettings, SettlingSettings, WarmStartSettings
+from trainers.settings import (
+    EnvironmentSettings,
+    EvalSettings,
+    ModelSettings,
+    OptimSettings,
+    SamplingSettings,
+    SettlingSettings,
+    WarmStartSettings,
+)
 
 settings = GRPOSettings(
     env=EnvironmentSettings(id="own_environment:examples/HigherLower-v0"),
@@ -28,7 +35,8 @@ settings = GRPOSettings(
     steps=25,
     tasks_per_step=16,
 )
-with open_run(settings, Path(sys.argv[1] if len(sys.argv) > 1 else "runs/examples/grpo")) as run:
-    result = train(settings, run)
-for when in ("before", "after"):
-    print(f"success {when}: {100 * result[when]['success']:.1f} %")
+if __name__ == "__main__":
+    with open_run(settings, Path(sys.argv[1] if len(sys.argv) > 1 else "runs/examples/grpo")) as run:
+        result = train(settings, run)
+    for when in ("before", "after"):
+        print(f"success {when}: {100 * result[when]['success']:.1f} %")

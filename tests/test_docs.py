@@ -61,7 +61,14 @@ def run_block(block):
 
 @pytest.mark.parametrize(
     "block",
-    [*PYTHON, ADDING[0], "\n".join(QUICK), *GUIDE, *INTEGRATIONS, *(pytest.param(block, marks=DENSE) for block in RETRIEVAL)],
+    [
+        *PYTHON,
+        ADDING[0],
+        "\n".join(QUICK),
+        *GUIDE,
+        *INTEGRATIONS,
+        *(pytest.param(block, marks=DENSE) for block in RETRIEVAL),
+    ],
     ids=lambda block: block.strip().splitlines()[0][:40],
 )
 def test_python_blocks_run(block):
@@ -111,7 +118,9 @@ def test_the_abilities_are_those_of_the_trials():
     for (_, *cells), ability in zip(rows, result["abilities"], strict=True):
         for cell, row in zip(cells, result["peers"].values(), strict=True):
             assert re.sub(r"\[(.*)\]\(.*\)", r"\1", cell) == row[ability]["cell"]
-            assert ("address" in row[ability]) == (cell.startswith("[")) and (row[ability]["cell"] != "no" or "](https" in cell)
+            assert ("address" in row[ability]) == (cell.startswith("[")) and (
+                row[ability]["cell"] != "no" or "](https" in cell
+            )
     assert len(README.splitlines()) <= 180
 
 

@@ -1,6 +1,6 @@
 """Examples run to their end and learn, notebooks run and keep their outputs, and quick starts give the numbers that they name.
 
-Outputs are written again by `jupyter nbconvert --to notebook --execute --inplace examples/*.ipynb`, in an environment that has it.
+Outputs are written again by `jupyter nbconvert --to notebook --execute --inplace examples/*.ipynb`, where that is installed.
 """
 
 import json
