@@ -78,8 +78,10 @@ golden: $(READY)
 suites: $(READY)
 	$(PY) -m leaderboard.write_suites
 
+# Tables and pages that are generated first, which needs no network; then the site, in build/site/html.
 docs: $(READY)
 	$(PY) -m docs.generate
+	$(MAKE) --no-print-directory site
 
 # What evaluation promises and what it measures, one command each; the first three exit with 1 where a promise is broken.
 kill-test: $(READY)
@@ -128,7 +130,7 @@ bench: $(READY)
 release-check: .venv-tools/.ready
 	.venv-tools/bin/python .ci/release_check.py $(if $(RELEASE),--release "$(RELEASE)")
 
-# The static site, from the pages and docstrings as they stand, into build/site/html.
+# The static site alone, from the pages and docstrings as they stand. The first time installs its tools.
 site: .venv-tools/.ready
 	.venv-tools/bin/python docs/build_site.py
 

@@ -1,7 +1,8 @@
-"""The static site is built from the pages as they stand: `make site`, offline, into build/site/html/.
+"""The static site is built from the pages as they stand: `make docs`, offline, into build/site/html/.
 
 Links that lead out of docs/ become links to the repository, README is the first page, the API reference comes from docstrings.
-It runs in the venv of the dependency group `tools`.
+It runs in the venv of the dependency group `tools`, whose installation alone needs a network (`make site` builds the site
+without writing the generated pages before).
 """
 
 import json
@@ -17,7 +18,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "build" / "site"
 PAGES = {  # section: pages, in reading order; docs/*.md alone, without their ending
-    "Use": ("guide", "faq", "text_games", "tau2", "legal", "retrieval", "web", "sandbox", "data"),
+    "Use": ("quickstart", "guide", "faq", "text_games", "tau2", "legal", "retrieval", "web", "sandbox", "data"),
     "Evaluate": ("evaluation", "baselines", "submission", "leaderboard"),
     "Train": ("own_gpu", "training", "grpo", "veg", "arpo", "earl", "verlog", "formulas"),
     "Extend": ("adding_an_environment", "integrations", "serving", "architecture", "scale"),
@@ -25,11 +26,19 @@ PAGES = {  # section: pages, in reading order; docs/*.md alone, without their en
 }
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", ".github/CONTRIBUTING.md": "contributing.md"}
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")
+# The packages whose names are public, and the short path that pages promise for them.
+PUBLIC = {
+    "": "",
+    "datasets": "datasets",
+    "wrappers": "wrappers",
+    "envs/expa": "expa",
+    "tau2": "tau2",
+    "tools/sandbox": "sandbox",
+}
 API = """# Python API
 
-Everything that `import agent_envs` gives and promises to keep; import names from there and not from the modules that hold them.
-
-{names}
+Everything that `import agent_envs` gives and promises to keep, then the packages below it. Import names from the paths in the
+headings and not from the modules that hold them.
 """
 
 
@@ -60,8 +69,7 @@ def write_sources() -> None:
             LINK.sub(lambda link, at=name: site_link(link, at, places, repository), text), encoding="utf-8"
         )
     shutil.copytree(ROOT / "docs" / "images", SOURCE / "pages" / "images")
-    names = "\n\n".join(f"::: agent_envs.{name}" for name in public_names())
-    (SOURCE / "pages" / "api.md").write_text(API.format(names=names), encoding="utf-8")
+    (SOURCE / "pages" / "api.md").write_text(reference(), encoding="utf-8")
     (SOURCE / "zensical.toml").write_text(settings(repository), encoding="utf-8")
 
 
@@ -83,9 +91,20 @@ def site_link(link: re.Match[str], name: str, places: Mapping[str, str], reposit
     return f"{before}{repository}/blob/main/{target}{anchor}{after}"
 
 
-def public_names() -> list[str]:
-    """Return the names that `agent_envs.__all__` lists, read without importing it."""
-    text = (ROOT / "agent_envs" / "__init__.py").read_text(encoding="utf-8")
+def reference() -> str:
+    """Return the page of the Python API: a section for each public package, whose names are read from docstrings."""
+    parts = [API]
+    for package, short in PUBLIC.items():
+        home = ".".join(filter(None, ("agent_envs", *package.split("/"))))
+        parts.append(f"## `{'.'.join(filter(None, ('agent_envs', short)))}`")
+        parts += [f"::: {home}.{name}" for name in public_names(package)]
+    return "\n\n".join(parts) + "\n"
+
+
+def public_names(package: str = "") -> list[str]:
+    """Return the names that the `__all__` of a package of `agent_envs` lists, read without importing it."""
+    place = ROOT / "agent_envs" / package
+    text = (place / "__init__.py" if place.is_dir() else place.with_suffix(".py")).read_text(encoding="utf-8")
     return re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0])
 
 
@@ -121,7 +140,7 @@ paths = ["../.."]
 
 [project.plugins.mkdocstrings.handlers.python.options]
 docstring_style = "google"
-heading_level = 2
+heading_level = 3
 merge_init_into_class = true
 show_root_heading = true
 show_root_full_path = false

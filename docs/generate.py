@@ -84,6 +84,20 @@ def families() -> str:
     return "\n".join(rows)
 
 
+def abilities() -> str:
+    """Return README's table of what agent-envs and its peers can do, from the trials of `benchmarks.peers.abilities`."""
+    result = json.loads((ROOT / "benchmarks" / "results" / "peers_abilities.json").read_text(encoding="utf-8"))
+    peers = result["peers"]
+    rows = [[""] + [name if name == "agent-envs" else f"{name} {row['version']}" for name, row in peers.items()]]
+    rows += [["---"] * len(rows[0])]
+    for ability, words in result["abilities"].items():
+        cells = [row[ability] for row in peers.values()]
+        rows.append(
+            [words, *(f"[{cell['cell']}]({cell['address']})" if "address" in cell else cell["cell"] for cell in cells)]
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def table() -> str:
     """Return the page of all ids."""
     head = "# Environments\n\n_Generated from the table of ids; run `make docs`._\n"
@@ -97,7 +111,8 @@ def table() -> str:
 def generated() -> dict[Path, str]:
     """Return path -> text of everything that is generated."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    files = {ROOT / "README.md": with_part(readme, "families", families()), ROOT / "docs" / "environments.md": table()}
+    readme = with_part(with_part(readme, "families", families()), "abilities", abilities())
+    files = {ROOT / "README.md": readme, ROOT / "docs" / "environments.md": table()}
     architecture = ROOT / "docs" / "architecture.md"
     text = with_part(architecture.read_text(encoding="utf-8"), "tree", tree())
     files[architecture] = with_part(text, "reading load", reading_load(rounded=True))

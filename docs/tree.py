@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TOPS = ("agent_envs", "trainers", "baselines", "leaderboard", "tests", "docs", "benchmarks")
+TOPS = ("agent_envs", "trainers", "baselines", "leaderboard", "tests", "docs", "examples", "benchmarks")
 DEEP = ("agent_envs", "trainers", "baselines")  # whose sub-packages stand below them
 BLOCK = "Modules, in reading order:"
 WIDTH = 30

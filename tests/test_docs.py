@@ -30,6 +30,7 @@ RETRIEVAL = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "retrieval.md").
 ADDING = re.findall(
     r"```python\n(.*?)```", (ROOT / "docs" / "adding_an_environment.md").read_text(encoding="utf-8"), flags=re.S
 )
+QUICK = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8"), flags=re.S)
 INTEGRATIONS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
 DENSE = [needs("[dense]"), pytest.mark.heavy]  # to import what it needs takes longer than all other blocks
@@ -39,7 +40,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
-    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS), len(RETRIEVAL)) == (2, 9, 8, 1)
+    assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS), len(RETRIEVAL), len(QUICK)) == (2, 9, 8, 1, 10)
     assert len(COMMANDS) == 16
 
 
@@ -61,7 +62,14 @@ def run_block(block):
 
 @pytest.mark.parametrize(
     "block",
-    [*PYTHON, ADDING[0], *GUIDE, *INTEGRATIONS, *(pytest.param(block, marks=DENSE) for block in RETRIEVAL)],
+    [
+        *PYTHON,
+        ADDING[0],
+        "\n".join(QUICK),
+        *GUIDE,
+        *INTEGRATIONS,
+        *(pytest.param(block, marks=DENSE) for block in RETRIEVAL),
+    ],
     ids=lambda block: block.strip().splitlines()[0][:40],
 )
 def test_python_blocks_run(block):
@@ -101,6 +109,22 @@ def test_commands_run_in_their_order(page, tmp_path, monkeypatch, capsys):
         assert printed.out.strip(), command
 
 
+def test_the_abilities_are_those_of_the_trials():
+    """The table's cells, read back from README, beside the file of results."""
+    table = README.partition("<!-- abilities:")[2].partition("<!-- end -->")[0].strip().splitlines()[1:]
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    result = json.loads((ROOT / "benchmarks" / "results" / "peers_abilities.json").read_text(encoding="utf-8"))
+    assert [name.split()[0] for name in head[1:]] == list(result["peers"]) and len(result["peers"]) == 6
+    assert [words for words, *_ in rows] == list(result["abilities"].values())
+    for (_, *cells), ability in zip(rows, result["abilities"], strict=True):
+        for cell, row in zip(cells, result["peers"].values(), strict=True):
+            assert re.sub(r"\[(.*)\]\(.*\)", r"\1", cell) == row[ability]["cell"]
+            assert ("address" in row[ability]) == (cell.startswith("[")) and (
+                row[ability]["cell"] != "no" or "](https" in cell
+            )
+    assert len(README.splitlines()) <= 180
+
+
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = {row.split()[1] for row in COMMANDS if row.startswith("make ")} | set(re.findall(r"`make (\w+)`", README))
@@ -130,7 +154,7 @@ def test_links_and_the_annotated_tree_are_true():
         for top in ("agent_envs", "trainers", "baselines", "leaderboard")
         for path in (ROOT / top).rglob("__init__.py")
     }
-    assert real | {"tests", "docs", "benchmarks"} == shown
+    assert real | {"tests", "docs", "examples", "benchmarks"} == shown
 
 
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")

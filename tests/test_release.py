@@ -1,5 +1,6 @@
 """A release has one version in every place, a site that leaves no page out, and links that lead somewhere."""
 
+import importlib
 import importlib.util
 import re
 
@@ -62,10 +63,18 @@ def test_a_link_leads_to_its_page_or_to_the_repository(name, text, expected):
     assert build_site.LINK.sub(lambda link: build_site.site_link(link, name, places, "R"), text) == expected
 
 
-def test_the_reference_has_every_public_name():
-    import agent_envs
+@pytest.mark.parametrize("package", build_site.PUBLIC)
+def test_the_reference_has_every_public_name(package):
+    short = build_site.PUBLIC[package]
+    module = importlib.import_module(f"agent_envs.{short}" if short else "agent_envs")
+    assert build_site.public_names(package) == list(module.__all__)
+    page = build_site.reference()
+    assert f"## `{module.__name__}`" in page and all(f".{name}\n" in page for name in module.__all__)
 
-    assert build_site.public_names() == list(agent_envs.__all__)
+
+def test_the_reference_has_every_short_path():
+    paths = {path.stem for path in (ROOT / "agent_envs").glob("[!_]*.py")}
+    assert paths <= set(build_site.PUBLIC.values())
 
 
 def test_pypis_page_has_no_relative_link(tmp_path):
@@ -84,7 +93,7 @@ def test_pypis_page_has_no_relative_link(tmp_path):
 @pytest.mark.heavy
 @needs("network")
 def test_the_site_is_built_from_every_page(tmp_path):
-    release_check.subprocess.run(["make", "site"], cwd=ROOT, check=True, capture_output=True)
+    release_check.subprocess.run(["make", "docs"], cwd=ROOT, check=True, capture_output=True)
     html = ROOT / "build" / "site" / "html"
     assert (html / "search.js").exists() and "EpisodePool" in (html / "api.html").read_text(encoding="utf-8")
     places = build_site.pages_of_the_site().values()
