@@ -44,7 +44,7 @@ def parts(results: Path = RESULTS) -> dict[str, str]:
     """Return the generated parts of the page by name, and of the README, with the real model's figures of a folder."""
     plan, claims = ClaimTable(rehearsal=False), tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
     tiny = [lead for claim in claims for lead in map(tiny_lead, claim["tiny"])]
-    real = [lead for claim in claims for lead in real_leads(plan, claim["real"], results)]
+    real = [lead for claim in claims for name in claim["real"] for lead in real_leads(plan, name, results)]
     count = max(len(tiny) + len(real), comparisons(plan))
     tried = [lead for lead in (*real, *tiny) if lead["least"] is not None]
     judged = verdicts([(lead["difference"], lead["least"], lead["most"]) for lead in tried], count)
@@ -141,14 +141,13 @@ def _real_table(claims: list[dict[str, Any]], leads: list[dict[str, Any]]) -> st
     rows = []
     for claim in claims:
         head = [claim["says"], claim["paper"]]
-        for lead in (lead for lead in leads if lead["claim"] == claim["real"]):
+        for lead in (lead for lead in leads if lead["claim"] in claim["real"]):
             card = f" ({lead['card']})" if "card" in lead else ""
             ours = _points(lead["difference"], lead["interval"], lead["verdict"]) if card else ""
             rows.append([*head, lead["name"] + card, ours, _smallest(lead["smallest"]), lead["verdict"]])
             head = ["", ""]
-    commands = "\n".join(
-        f"python -m benchmarks.real_curves --minutes 9 --out DIR --only {claim['real']}" for claim in claims
-    )
+    command = "python -m benchmarks.real_curves --minutes 9 --out DIR --only"
+    commands = "\n".join(f"{command} {name}" for claim in claims for name in claim["real"])
     return f"{table(REAL_HEADS, rows)}\n\n```\n{commands}\n```"
 
 
