@@ -3,7 +3,8 @@
 Leads of SmolLM2-135M are those of benchmarks/results/figures-CARD.json, which `python -m benchmarks.real_curves` writes; a
 rehearsal's are passed over. Files of tiny models kept each run's success with its interval over tasks, and not its outcome on
 each task. So a lead's error is bounded: from below by the spread over seeds alone, from above by that and both arms' errors
-over tasks, as if these never cancelled. A verdict is given where both bounds lead to it.
+over tasks, as if these never cancelled (of a run's end over its start, by that of its paired gain, as if seeds shared it). A
+verdict is given where both bounds lead to it.
 """
 
 import json
@@ -102,6 +103,9 @@ def tiny_lead(row: Mapping[str, Any]) -> dict[str, Any]:
         (first, first_error), (other, other_error) = (_arm(file, *row[side]) for side in ("first", "other"))
         by_seed = {seed: first[seed] - other[seed] for seed in first.keys() & other.keys()}
         error = None if first_error is None or other_error is None else first_error + other_error
+        if row["first"][0] == row["other"][0]:  # a run's end over its own start: the file has the paired interval
+            gains = [run["gain"] for run in _at(file, row["first"][0])["seeds"]]
+            error = statistics.fmean(_reach(gain["difference"], gain["interval"]) for gain in gains) / NORMAL
     seeds, difference = len(by_seed), statistics.fmean(by_seed.values())
     spread = statistics.stdev(by_seed.values()) / math.sqrt(seeds)
     return {
@@ -121,8 +125,13 @@ def _arm(file: Any, path: str, measure: str) -> tuple[dict[str, float], float | 
     if "by_seed" in arm.get(measure, {}) and measure not in arm["seeds"][0]:
         return arm[measure]["by_seed"], None
     runs = {str(run["seed"]): run[measure] for run in arm["seeds"]}
-    reach = [max(run["interval"][1] - run["success"], run["success"] - run["interval"][0]) for run in runs.values()]
-    return {seed: run["success"] for seed, run in runs.items()}, statistics.fmean(reach) / NORMAL
+    reach = statistics.fmean(_reach(run["success"], run["interval"]) for run in runs.values())
+    return {seed: run["success"] for seed, run in runs.items()}, reach / NORMAL
+
+
+def _reach(value: float, interval: list[float]) -> float:
+    """Return how far an interval reaches from its value, on its longer side: the other may end at 0 or 1."""
+    return max(interval[1] - value, value - interval[0])
 
 
 @cache

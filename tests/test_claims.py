@@ -50,19 +50,24 @@ def test_runs_that_count_give_one_where_all_seeds_are_there(figures):
 
 
 def test_what_files_of_tiny_models_kept_bounds_the_p_value(monkeypatch):
-    def arm(*successes):
-        after = [{"success": success, "interval": [success - 0.098, success + 0.05]} for success in successes]
-        over = {"by_seed": {str(seed): success for seed, success in enumerate(successes)}}
-        return {"seeds": [{"seed": seed, "after": run} for seed, run in enumerate(after)], "over_calls": over}
+    def arm(*ends):
+        before, gain = {"success": 0.1, "interval": [0.0, 0.2]}, {"difference": 0.5, "interval": [0.4, 0.598]}
+        after = [{"success": end, "interval": [end - 0.098, end + 0.05]} for end in ends]
+        runs = [{"seed": seed, "before": before, "after": run, "gain": gain} for seed, run in enumerate(after)]
+        return {"seeds": runs, "over_calls": {"by_seed": {str(seed): end for seed, end in enumerate(ends)}}}
 
-    monkeypatch.setattr(claims, "_file", lambda name: {"arms": {"one": arm(0.6, 0.7, 0.8), "two": arm(0.4, 0.5, 0.3)}})
-    row = {"of": "one over two", "file": "any", "first": ["arms/one", "after"], "other": ["arms/two", "after"]}
-    lead, spread = claims.tiny_lead(row), 0.17320508 / 3**0.5  # of .2, .2 and .5
-    assert lead["difference"] == pytest.approx(0.3)
-    assert lead["least"] == pytest.approx(p_value(0.3, spread, 3))
-    assert lead["most"] == pytest.approx(p_value(0.3, (spread**2 + (0.05 + 0.05) ** 2) ** 0.5, 3))
-    curves = row | {"first": ["arms/one", "over_calls"], "other": ["arms/two", "over_calls"]}
-    assert claims.tiny_lead(curves)["least"] == lead["least"] and claims.tiny_lead(curves)["most"] == 1
+    monkeypatch.setattr(claims, "_file", lambda name: {"one": arm(0.6, 0.7, 0.8), "two": arm(0.4, 0.5, 0.3)})
+
+    def lead(one, two):
+        return claims.tiny_lead({"of": "one over two", "file": "any", "first": one, "other": two})
+
+    ends, spread = lead(["one", "after"], ["two", "after"]), 0.17320508 / 3**0.5  # of .2, .2 and .5
+    assert ends["difference"] == pytest.approx(0.3) and ends["least"] == pytest.approx(p_value(0.3, spread, 3))
+    assert ends["most"] == pytest.approx(p_value(0.3, (spread**2 + 0.1**2) ** 0.5, 3))
+    curves = lead(["one", "over_calls"], ["two", "over_calls"])
+    assert curves["least"] == ends["least"] and curves["most"] == 1
+    own = lead(["one", "after"], ["one", "before"])["most"]
+    assert own == pytest.approx(p_value(0.6, (0.1**2 / 3 + (0.1 / 1.96) ** 2) ** 0.5, 3))
 
 
 def test_every_claim_of_the_plan_is_in_the_page_once():
