@@ -23,15 +23,14 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from benchmarks.real_leads import figures, power_line, report
-from benchmarks.training_runs import about, end_trainers_with_us, report_seeds, run_trainer, with_points_on_a_line
+from benchmarks.real_leads import OUTCOMES_FILE, ClaimTable, figures, power_line, report
+from benchmarks.training_runs import about, end_trainers_with_us, run_trainer, with_points_on_a_line
 from trainers.arpo import ARPOSettings
 from trainers.command_line import load_preset, one_line_errors
 from trainers.earl import EARLSettings
@@ -40,10 +39,15 @@ from trainers.training.packaged import model_place
 from trainers.veg import VEGSettings
 from trainers.verlog import VerlogSettings
 
-PLAN = Path(__file__).with_suffix(".toml")
 MODEL = "smollm2-135m"
-TESTED = ("test_episodes.jsonl", "test_outcomes.jsonl")
-FILES = ("result.json", "settings.json", "metrics.jsonl", "log.txt", *TESTED)  # of a run that ended
+FILES = (
+    "result.json",
+    "settings.json",
+    "metrics.jsonl",
+    "log.txt",
+    "test_episodes.jsonl",
+    OUTCOMES_FILE,
+)  # of a run that ended
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors", "expanded_head.json", "expanded_head.safetensors")
 MOST_BYTES, MOST_BYTES_A_FILE = 60 * 10**6, 16 * 10**6  # of what is kept, by the device's way back
 SLACK = 0.1  # of an estimate
@@ -93,18 +97,8 @@ class PlannedRun:
         return self.arm if self.claim == "start" else self.start
 
 
-class Plan:
-    """The fixed plan: starts, and claims with their arms.
-
-    Attributes:
-        table: as the file has it.
-        rehearsal: whether runs are cut down, with one seed.
-    """
-
-    def __init__(self, rehearsal: bool) -> None:
-        """Read the plan's file."""
-        self.table = tomllib.loads(PLAN.read_text(encoding="utf-8"))
-        self.rehearsal = rehearsal
+class Plan(ClaimTable):
+    """The fixed plan: starts, and claims with their arms, as runs with their command lines."""
 
     def runs(self, only: str = "") -> list[PlannedRun]:
         """Return the runs in order, or those of one claim or arm with the starts they need; UsageError for an unknown name.
@@ -127,13 +121,6 @@ class Plan:
                 runs.setdefault(run.start_folder, self._start(run.start, run.seed, "start"))
             runs[run.folder] = run
         return list(runs.values())
-
-    def seeds(self, claim: str) -> tuple[int, ...]:
-        """Return a claim's seeds: its own, or so many by the rule of its start's preset; 0 alone in a rehearsal."""
-        row = self.table["claim"][claim]
-        if self.rehearsal or not isinstance(row["seeds"], int):
-            return (0,) if self.rehearsal else tuple(row["seeds"])
-        return report_seeds(self.table["start"][row["start"]]["preset"].partition("/")[2], row["seeds"])
 
     def gates(self, start: str) -> list[PlannedRun]:
         """Return the runs that show whether a start is in its range; none in a rehearsal, or for the start ""."""

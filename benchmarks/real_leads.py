@@ -1,29 +1,56 @@
-"""Leads of `benchmarks.real_curves` between arms, paired by seed and task, corrected for all leads of the plan.
+"""Leads of `benchmarks.real_curves` between arms, paired by seed and task, and the one rule for verdicts of docs/claims.md.
 
-A lead is the mean over tasks of the difference between two arms, each task's a mean over seeds; its test and interval are
-`compare_paired`'s, clustered as the environment says. They speak of the seeds that were played: Student's interval over seeds
-stands beside it, and "shown" also asks that every seed, of all that are planned, has a lead of that sign. Where the arms'
-starts differ, leads are of gains: success after the run minus that before it, task by task.
+A lead is the mean over seeds and tasks of the difference between two arms; where their starts differ, leads are of gains:
+success after the run minus that before it, task by task. Its interval is over seeds and over tasks at once. The squared error
+is that of clusters in two ways (Cameron, Gelbach and Miller, Journal of Business & Economic Statistics 29, 2011, equation
+2.11: by seed, plus by cluster of tasks, less by both), and no less than either alone; the degrees of freedom are those of the
+seeds, which are few (or of clusters, if fewer). So a lead says something of further seeds and of further tasks.
 
-Holm's correction is over all leads that the plan has, those not played yet included; intervals and detectable leads are those
-of its first step (Bonferroni's), 1 - 0.05 / leads.
+Holm's correction is over all comparisons of docs/claims.md, those not played yet included; intervals and smallest leads are
+those of its first step (Bonferroni's), 1 - 0.05 / comparisons.
 """
 
 import json
 import math
 import statistics
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_envs.evaluation.statistics.paired import POWER, compare_paired, holm
-from agent_envs.evaluation.statistics.student import t_quantile
-from benchmarks.training_runs import mean_line, over_seeds, points, summarise_shares
-from trainers.evaluation import OUTCOMES_FILE
+import numpy as np
 
+from agent_envs.evaluation.statistics.paired import POWER, holm
+from agent_envs.evaluation.statistics.rates import clustered_variance, number_names
+from agent_envs.evaluation.statistics.student import t_quantile, t_tail
+from benchmarks.training_runs import mean_line, over_seeds, points, report_seeds, summarise_shares
+
+CLAIMS, PLAN = (Path(__file__).with_name(f"{name}.toml") for name in ("claims", "real_curves"))
+OUTCOMES_FILE = "test_outcomes.jsonl"  # of a trainer's run; trainers load torch, and docs.generate does without
 ALPHA = 0.05
 Outcomes = dict[str, dict[str, float]]  # by measure and task
+
+
+class ClaimTable:
+    """The claims of the plan's file, with their seeds.
+
+    Attributes:
+        table: as the file has it.
+        rehearsal: whether runs are cut down, with one seed.
+    """
+
+    def __init__(self, rehearsal: bool) -> None:
+        """Read the plan's file."""
+        self.table = tomllib.loads(PLAN.read_text(encoding="utf-8"))
+        self.rehearsal = rehearsal
+
+    def seeds(self, claim: str) -> tuple[int, ...]:
+        """Return a claim's seeds: its own, or so many by the rule of its start's preset; 0 alone in a rehearsal."""
+        row = self.table["claim"][claim]
+        if self.rehearsal or not isinstance(row["seeds"], int):
+            return (0,) if self.rehearsal else tuple(row["seeds"])
+        return report_seeds(self.table["start"][row["start"]]["preset"].partition("/")[2], row["seeds"])
 
 
 @dataclass(frozen=True)
@@ -49,7 +76,7 @@ class PlannedLead:
         return f"{self.arms[0]} over {self.arms[1]}{', in gains' * self.in_gains}{measure}"
 
 
-def planned_leads(plan: Any) -> list[PlannedLead]:
+def planned_leads(plan: ClaimTable) -> list[PlannedLead]:
     """Return all leads that a plan has, in order."""
     leads = []
     for claim, row in plan.table["claim"].items():
@@ -61,24 +88,36 @@ def planned_leads(plan: Any) -> list[PlannedLead]:
     return leads
 
 
-def smallest_lead(plan: Any, lead: PlannedLead) -> float:
+def comparisons(plan: ClaimTable) -> int:
+    """Return the number of comparisons of docs/claims.md: the plan's leads, and those of tiny models."""
+    claims = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
+    return len(planned_leads(plan)) + sum(len(claim["tiny"]) for claim in claims)
+
+
+def smallest_lead(plan: ClaimTable, lead: PlannedLead) -> float:
     """Return the lead that the test finds with 80 % power: tasks drawn apart, half of them solved, nothing common to two arms.
 
-    Tasks that share a cluster see less, arms that solve the same tasks more.
+    1 where there is none, as for one seed. Tasks that share a cluster, and seeds that differ, see less; arms that solve the
+    same tasks see more.
     """
-    row = plan.table["claim"][lead.claim]
+    row, seeds = plan.table["claim"][lead.claim], len(plan.seeds(lead.claim))
     tasks = row.get("budget", {}).get("evaluation.test-tasks", plan.table["common"]["evaluation.test-tasks"])
-    error = math.sqrt((1 + lead.in_gains) * 0.5 / (tasks * len(plan.seeds(lead.claim))))
-    level = ALPHA / len(planned_leads(plan))
-    return min(1.0, (t_quantile(1 - level / 2, tasks - 1) + t_quantile(POWER, tasks - 1)) * error)
+    return smallest(math.sqrt((1 + lead.in_gains) * 0.5 / (tasks * seeds)), seeds, comparisons(plan))
 
 
-def power_line(plan: Any) -> str:
+def smallest(error: float, units: int, count: int) -> float:
+    """Return the lead that a test with this standard error finds with 80 % power, one of so many; 1 where there is none."""
+    if units < 2:
+        return 1.0
+    return min(1.0, (t_quantile(1 - ALPHA / count / 2, units - 1) + t_quantile(POWER, units - 1)) * error)
+
+
+def power_line(plan: ClaimTable) -> str:
     """Describe what the plan can see, before any run: the smallest leads, claim by claim."""
-    smallest = dict[str, float]()
+    claims = dict[str, float]()
     for lead in planned_leads(plan):
-        smallest[lead.claim] = max(smallest.get(lead.claim, 0.0), smallest_lead(plan, lead))
-    parts = ", ".join(f"{claim} {100 * value:.0f}" for claim, value in smallest.items())
+        claims[lead.claim] = max(claims.get(lead.claim, 0.0), smallest_lead(plan, lead))
+    parts = ", ".join(f"{claim} {100 * value:.0f}" for claim, value in claims.items())
     return f"smallest leads that it can show, in points: {parts}"
 
 
@@ -92,42 +131,48 @@ def outcomes_of(folder: Path) -> Outcomes:
 
 
 def measured_lead(
-    lead: PlannedLead, runs: Mapping[str, Mapping[int, Outcomes]], leads: int, smallest: float
+    lead: PlannedLead, runs: Mapping[str, Mapping[int, Outcomes]], count: int, planned: float
 ) -> dict[str, Any] | None:
-    """Return a lead with its test over the tasks that both arms have, by seed; None where they share no seed.
+    """Return a lead with its test over seeds and the tasks that both arms have; None where they share no seed.
 
     Args:
         lead: which.
         runs: outcomes by arm and seed.
-        leads: how many the plan has.
-        smallest: lead that the plan could see.
+        count: comparisons that it is one of.
+        planned: smallest lead that the plan could see.
     """
-    sides: tuple[dict[str, list[float]], ...] = ({}, {})  # the other arm, the first
-    by_seed = dict[int, float]()
-    scale = 2 if lead.in_gains else 1
+    values, by_seed, seeds, clusters = list[float](), dict[int, float](), list[str](), list[str]()
     for seed in sorted(runs[lead.arms[0]].keys() & runs[lead.arms[1]].keys()):
         first, other = (runs[arm][seed] for arm in lead.arms)
-        tasks = _common(first, other, lead)
-        # A difference of gains is one of (after + the other's before) / 2, twice: numbers in [0, 1], as the test wants them.
-        pairs = [(_score(other, first, task, lead), _score(first, other, task, lead)) for task in tasks]
-        for task, pair in zip(tasks, pairs, strict=True):
-            for side, value in zip(sides, pair, strict=True):
-                side.setdefault(task, []).append(value)
-        if pairs:
-            by_seed[seed] = scale * statistics.fmean(one - two for two, one in pairs)
-    if not by_seed:
+        if tasks := _common(first, other, lead):
+            values += (own := [_score(first, task, lead) - _score(other, task, lead) for task in tasks])
+            by_seed[seed] = statistics.fmean(own)
+            seeds += [str(seed)] * len(tasks)
+            clusters += [json.loads(task)[0] for task in tasks]
+    if not values:
         return None
-    clusters = {task: json.loads(task)[0] for task in sides[0]}
-    test = compare_paired(*sides, clusters=clusters, level=1 - ALPHA / leads)
+    units = min(len(by_seed), len(set(clusters)))
+    error, difference, most = two_way_error(values, seeds, clusters), statistics.fmean(values), 1 + lead.in_gains
+    half = t_quantile(1 - ALPHA / count / 2, units - 1) * error if units > 1 else 2 * most
     return {
-        "difference": round(scale * test.difference, 4),
-        "interval": [round(max(-1.0, scale * test.low), 4), round(min(1.0, scale * test.high), 4)],
-        "p_value": test.p_value,
-        "method": test.method,
-        "detectable": round(min(1.0, scale * test.detectable), 4),
-        "planned_detectable": round(smallest, 4),
+        "difference": round(difference, 4),
+        "interval": [round(max(-most, difference - half), 4), round(min(most, difference + half), 4)],
+        "p_value": p_value(difference, error, units),
+        "planned_detectable": round(planned, 4),
         "over_seeds": over_seeds(by_seed),
     }
+
+
+def two_way_error(values: Sequence[float], seeds: Sequence[str], clusters: Sequence[str]) -> float:
+    """Return the standard error of the mean of values that share seeds and clusters of tasks."""
+    both = [json.dumps(pair) for pair in zip(seeds, clusters, strict=True)]
+    one, two, shared = (clustered_variance(np.array(values), number_names(x))[0] for x in (seeds, clusters, both))
+    return math.sqrt(max(one, two, one + two - shared))
+
+
+def p_value(difference: float, error: float, units: int) -> float:
+    """Return the two-sided p value of a lead over so many seeds (clusters, if fewer); 1 for one of them, and without spread."""
+    return min(1.0, 2 * t_tail(abs(difference) / error, units - 1)) if error and units > 1 else 1.0
 
 
 def _common(first: Outcomes, other: Outcomes, lead: PlannedLead) -> list[str]:
@@ -136,22 +181,28 @@ def _common(first: Outcomes, other: Outcomes, lead: PlannedLead) -> list[str]:
     return sorted(set.intersection(*(set(run.get(name, {})) for run in (first, other) for name in measures)))
 
 
-def _score(run: Outcomes, against: Outcomes, task: str, lead: PlannedLead) -> float:
-    """Return a run's success on a task; in gains, its mean with that of the other before."""
-    success = run[lead.measure][task]
-    return (success + against["before"][task]) / 2 if lead.in_gains else success
+def _score(run: Outcomes, task: str, lead: PlannedLead) -> float:
+    """Return a run's success on a task; in gains, less that before."""
+    return run[lead.measure][task] - (run["before"][task] if lead.in_gains else 0)
 
 
-def verdict(row: Mapping[str, Any], seeds: int, rehearsal: bool) -> str:
-    """Return the verdict on a lead: by its corrected test, and whether all planned seeds have one sign."""
-    values = row["over_seeds"]["by_seed"].values()
-    if rehearsal:
-        return "a rehearsal"
-    if len(values) < seeds:
-        return f"{len(values)} of {seeds} seeds"
-    if row["p_holm"] >= ALPHA or not (all(value > 0 for value in values) or all(value < 0 for value in values)):
-        return "not shown"
-    return "shown" if row["difference"] > 0 else "the contrary is shown"
+def verdicts(leads: Sequence[tuple[float, float, float]], count: int) -> list[tuple[float, float, str]]:
+    """Return each lead's p value after Holm's correction, least and most, with the verdict.
+
+    Args:
+        leads: difference, and the least and the most that its p value can be by what was kept (equal where all was).
+        count: comparisons that they are of; the others count as untried, with the p value 1.
+    """
+    rest = [1.0] * (count - len(leads))
+    least, most = (holm([*(row[place] for row in leads), *rest]) for place in (1, 2))
+    return [(low, high, _verdict(row[0], low, high)) for row, low, high in zip(leads, least, most, strict=False)]
+
+
+def _verdict(difference: float, least: float, most: float) -> str:
+    """Return the verdict by the least and the most that a corrected p value can be."""
+    if most < ALPHA:
+        return "shown" if difference > 0 else "the contrary is shown"
+    return "not shown" if least >= ALPHA else "cannot be told from what was kept"
 
 
 def figures(plan: Any, card: Path) -> dict[str, Any]:
@@ -170,16 +221,18 @@ def figures(plan: Any, card: Path) -> dict[str, Any]:
                 "arms": {arm: {"success": _successes(row, runs), "seeds": runs} for arm, runs in arms.items()},
                 "leads": {},
             }
-    rows = list[dict[str, Any]]()
+    rows, count = list[dict[str, Any]](), comparisons(plan)
     for lead in (lead for lead in leads if set(lead.arms) <= outcomes.get(lead.claim, {}).keys()):
-        measured = measured_lead(lead, outcomes[lead.claim], len(leads), smallest_lead(plan, lead))
+        measured = measured_lead(lead, outcomes[lead.claim], count, smallest_lead(plan, lead))
         if measured is not None:
-            claims[lead.claim]["leads"][lead.name] = measured | {"seeds": len(plan.seeds(lead.claim))}
-            rows.append(claims[lead.claim]["leads"][lead.name])
-    corrected = holm([*(row["p_value"] for row in rows), *[1.0] * (len(leads) - len(rows))])
-    for row, p_value in zip(rows, corrected, strict=False):
-        row["p_holm"] = p_value
-        row["verdict"] = verdict(row, row.pop("seeds"), plan.rehearsal)
+            seeds, planned = len(measured["over_seeds"]["by_seed"]), len(plan.seeds(lead.claim))
+            part = f"{seeds} of {planned} seeds" * (seeds < planned)
+            measured["verdict"] = "a rehearsal" if plan.rehearsal else part
+            claims[lead.claim]["leads"][lead.name] = measured
+            rows += [] if measured["verdict"] else [measured]
+    judged = verdicts([(row["difference"], row["p_value"], row["p_value"]) for row in rows], count)
+    for row, (_, p_holm, verdict) in zip(rows, judged, strict=True):
+        row.update(p_holm=p_holm, verdict=verdict)
     return claims
 
 
@@ -209,9 +262,8 @@ def _lines(name: str, claim: Mapping[str, Any]) -> Iterator[str]:
     for which, lead in claim["leads"].items():
         low, high = (100 * bound for bound in lead["interval"])
         yield (
-            f"  {which}: {100 * lead['difference']:+.1f} [{low:+.1f}, {high:+.1f}], p {lead['p_holm']:.2g} of all leads: "
-            f"{lead['verdict']}; it could show {100 * lead['detectable']:.0f} (planned: "
-            f"{100 * lead['planned_detectable']:.0f}); over seeds {points(lead['over_seeds'])}"
+            f"  {which}: {100 * lead['difference']:+.1f} [{low:+.1f}, {high:+.1f}], p {lead['p_value']:.2g} of this one: "
+            f"{lead['verdict']}; planned: {100 * lead['planned_detectable']:.0f}; over seeds {points(lead['over_seeds'])}"
         )
 
 

@@ -22,7 +22,7 @@ PAGES = {  # section: pages, in reading order; docs/*.md alone, without their en
     "Evaluate": ("evaluation", "baselines", "submission", "leaderboard"),
     "Train": ("own_gpu", "training", "grpo", "veg", "arpo", "earl", "verlog", "formulas"),
     "Extend": ("adding_an_environment", "integrations", "serving", "architecture", "scale"),
-    "What was measured": ("papers", "log"),
+    "What was measured": ("claims", "papers", "log"),
 }
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", ".github/CONTRIBUTING.md": "contributing.md"}
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")

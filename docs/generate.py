@@ -15,6 +15,7 @@ import gymnasium as gym
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.core.registry import TABLE, Row
 from benchmarks.reading_load import table as reading_load
+from docs import claims
 from docs.examples import example
 from docs.schemas import schemas
 from docs.sections import pages, with_part
@@ -111,8 +112,14 @@ def table() -> str:
 def generated() -> dict[Path, str]:
     """Return path -> text of everything that is generated."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    readme = with_part(with_part(readme, "families", families()), "abilities", abilities())
+    tables = claims.parts()
+    for name, part in {"families": families(), "abilities": abilities(), "claims": tables.pop("counts")}.items():
+        readme = with_part(readme, name, part)
     files = {ROOT / "README.md": readme, ROOT / "docs" / "environments.md": table()}
+    text = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    for name, part in tables.items():
+        text = with_part(text, name, part)
+    files[ROOT / "docs" / "claims.md"] = text
     architecture = ROOT / "docs" / "architecture.md"
     text = with_part(architecture.read_text(encoding="utf-8"), "tree", tree())
     files[architecture] = with_part(text, "reading load", reading_load(rounded=True))
