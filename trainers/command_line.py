@@ -22,16 +22,6 @@ PRESETS = Path(__file__).with_name("presets")
 SETTINGS_FILE, RESULT_FILE = "settings.json", "result.json"
 
 
-def in_order(kind: type[S]) -> type[S]:
-    """Make a frozen dataclass of a trainer's settings, whose fields follow its `ORDER`, inherited ones among its own."""
-    settings_class = dataclasses.dataclass(frozen=True)(kind)
-    fields: dict[str, Any] = settings_class.__dataclass_fields__  # type: ignore[attr-defined]
-    order = settings_class.ORDER.split()  # type: ignore[attr-defined]
-    for name in [*order, *(name for name in list(fields) if name not in order)]:
-        fields[name] = fields.pop(name)
-    return settings_class
-
-
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
     """Read settings (preset, options, `--resume`), write them into the run's folder, return both; UsageError for bad ones.
 

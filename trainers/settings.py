@@ -61,8 +61,6 @@ class ModelSettings:
         attention: transformers' name of the attention code.
         numerals: of tiny models: a token each ("words") or a digit ("digits"); "auto" decides by what held-out tasks bring.
         tokenizer_plays: of tiny models: on how many training tasks their tokenizer is fitted.
-        expanded_start: of an expanded action's output row (ids that end in ExpA): the language head's row of the "first" token
-            of its description, or the "mean" over all of them.
         routing_bias: of ids that end in ExpA: added to the logits of routing actions once the warm start is over, for good: a
             caller that knows how and does not (0 but for a test of counterfactuals).
     """
@@ -76,7 +74,6 @@ class ModelSettings:
     attention: str = "sdpa"
     numerals: Literal["auto", "words", "digits"] = "auto"
     tokenizer_plays: int = 2048
-    expanded_start: Literal["first", "mean"] = "first"
     routing_bias: float = 0.0
 
     def __post_init__(self) -> None:
@@ -314,7 +311,6 @@ class WarmStartSettings:
         settling: when it ends before that.
         rows_per_step: demonstrations a step.
         token_budget: tokens of a micro-batch.
-        train_on: "actions" alone, or "all" tokens of an episode (what is shown is then learnt as well).
         optim: of the warm start; reinforcement begins with a fresh optimiser.
     """
 
@@ -325,7 +321,6 @@ class WarmStartSettings:
     settling: SettlingSettings = field(default_factory=SettlingSettings)
     rows_per_step: int = 64
     token_budget: int = 4096
-    train_on: Literal["actions", "all"] = "actions"
     optim: OptimSettings = field(default_factory=OptimSettings)
 
     def __post_init__(self) -> None:
@@ -344,7 +339,7 @@ class WarmStartSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings of every trainer; each adds its own, and lists them in `ORDER` as `--help` shows them.
+    """The settings of every trainer; each adds its own.
 
     Attributes:
         seed: of everything: weights, tasks, samples.
