@@ -138,7 +138,7 @@ def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) 
 
 
 def likelihood_change(turns: Sequence[Turn], first: int) -> float:
-    """Return how far the mean logprob of a path's sampled tokens from turn `first` on is from that of those before it."""
+    """Return the change, above 0, of the mean logprob of a path's sampled tokens: from turn `first` on, less before it."""
     rows = [own_tokens(turn, turn.logprobs) for turn in turns]
     before, after = (list(chain.from_iterable(part)) for part in (rows[: first - 1], rows[first - 1 :]))
     return abs(statistics.fmean(after or [0.0]) - statistics.fmean(before or [0.0]))

@@ -33,7 +33,6 @@ class Metrics(AbstractContextManager["Metrics"]):
         settings: LogSettings | None = None,
         *,
         total_steps: int = 0,
-        names: tuple[str, ...] = LINE_METRICS,
         quiet: bool = False,
         enabled: bool = True,
     ) -> None:
@@ -43,7 +42,6 @@ class Metrics(AbstractContextManager["Metrics"]):
             folder: of the run; rows go to `metrics.jsonl` in it.
             settings: what is written beside the file.
             total_steps: for the lines; 0 if unknown.
-            names: which metrics the lines have, where they are there.
             quiet: no lines.
             enabled: False writes and shows nothing.
 
@@ -64,7 +62,7 @@ class Metrics(AbstractContextManager["Metrics"]):
         if settings.tensorboard:
             self._add(*_tensorboard(folder / "tensorboard"))
         if not quiet:
-            self._add(_lines(total_steps, names), lambda: None)
+            self._add(_lines(total_steps), lambda: None)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step. A step may be written several times: later values of a name replace earlier ones.
@@ -142,12 +140,12 @@ def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], 
     return lambda step, metrics: module.log(metrics, step=step), lambda: module.finish()
 
 
-def _lines(total_steps: int, names: tuple[str, ...]) -> Sink:
+def _lines(total_steps: int) -> Sink:
     """Return a sink that prints one line a step to stderr."""
 
     def sink(step: int, metrics: dict[str, float]) -> None:
         """Print a step's chosen metrics as a line on stderr."""
-        cells = [f"{name} {metrics[name]:.4g}" for name in names if name in metrics]
+        cells = [f"{name} {metrics[name]:.4g}" for name in LINE_METRICS if name in metrics]
         show(f"step {step}{f'/{total_steps}' if total_steps else ''}: {', '.join(cells)}", file=sys.stderr)
 
     return sink
