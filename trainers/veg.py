@@ -18,7 +18,6 @@ Deviations from the paper: those of `trainers.grpo`, and
 import json
 import sys
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from agent_envs.rollout.episode_runner import Planned
@@ -27,7 +26,7 @@ from trainers.environments import wrapper_rows
 from trainers.grpo import GRPOSettings, train
 from trainers.run import TrainingRun, open_run
 from trainers.sampling import shares
-from trainers.veg_parts import FeedbackSettings
+from trainers.veg_parts import FeedbackSettings, without_feedback
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}
 
@@ -70,14 +69,6 @@ class VEGSettings(FeedbackSettings, GRPOSettings):
         advised = shares((share, 1 - share), self.tasks_per_step, self.seed, run.step)[0] * self.group_size
         bare = [replace(item, spec=without_feedback(item.spec)) for item in plan[advised:]]
         return plan[:advised] + bare, {"feedback/share": advised / len(plan)}
-
-
-@lru_cache(maxsize=8)
-def without_feedback(spec: str) -> str:
-    """Return an environment's spec, as JSON, without the wrapper that gives feedback."""
-    table = json.loads(spec)
-    rows = [row for row in table["additional_wrappers"] if row["name"] != "VerbalFeedback"]
-    return json.dumps(table | {"additional_wrappers": rows})
 
 
 def results(measured: dict[str, Any]) -> dict[str, Any]:

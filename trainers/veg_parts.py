@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -109,3 +110,11 @@ class FeedbackSettings:
     def _options(self) -> dict[str, Any]:
         """Parse the feedback's options, a JSON object."""
         return json_object(self.feedback_options, "feedback_options")
+
+
+@lru_cache(maxsize=8)
+def without_feedback(spec: str) -> str:
+    """Return an environment's spec, as JSON, without the wrapper that gives feedback."""
+    table = json.loads(spec)
+    rows = [row for row in table["additional_wrappers"] if row["name"] != "VerbalFeedback"]
+    return json.dumps(table | {"additional_wrappers": rows})
