@@ -65,11 +65,11 @@ ARMS: dict[str, tuple[str, ...]] = {
     **{f"weight-{weight}": ("arpo", "--branching.weight", weight) for weight in ("0", "2", "6", "8", "10")},
     **{f"roots-{roots}": ("arpo", "--branching.roots", roots) for roots in ("1", "2", "4", "12")},
     "grpo": ("grpo",),  # with the preset's own number of rollouts
-    "dapo": ("grpo", "--eps-high", "0.28", "--drop-flat-groups", "--loss", "token_mean"),
+    "clip-higher": ("grpo", "--eps-high", "0.28", "--drop-flat-groups", "--loss", "token_mean"),
     "reinforce-pp": ("grpo", "--credit", "turn", "--turn-baseline", "batch", "--beta", "0.001", "--kl", "k1",
                      "--kl-in", "reward"),
 }  # fmt: skip
-PEERS = ("dapo", "reinforce-pp")
+PEERS = ("clip-higher", "reinforce-pp")
 DEFAULT_ARMS = ("arpo", "matched", "grpo-16", "grpo-11", "late")  # what the two questions need
 FRESH = report_seeds(PRESET, 8)[3:]
 COMPARED = {
@@ -83,9 +83,9 @@ COMPARED = {
     "the best places against chance at ARPO's rate": ("matched", "value"),
     "`hard` against `soft` credit": ("arpo", "hard"),
     "`weighted` against `soft` credit": ("arpo", "weighted"),
-    "DAPO against GRPO": ("grpo-16", "dapo"),
+    "clip-higher against GRPO": ("grpo-16", "clip-higher"),
     "REINFORCE++ against GRPO": ("grpo-16", "reinforce-pp"),
-    "DAPO against GRPO with as many rollouts": ("grpo", "dapo"),
+    "clip-higher against GRPO with as many rollouts": ("grpo", "clip-higher"),
     "REINFORCE++ against GRPO with as many rollouts": ("grpo", "reinforce-pp"),
     "ARPO against GRPO with as many rollouts": ("grpo", "arpo"),
     "`late` against GRPO with as many rollouts": ("grpo", "late"),

@@ -2,8 +2,7 @@
 
 Each run keeps success, sampled tokens and the environment's counts of every test episode. Table 4 here is of all episodes of
 every method. The released analysis mixes populations: episodes that solved their task for EARL, failed ones on tasks that EARL
-solved for the prompted methods, all for SFT; that table stands beside ours under the release's name. Runs of Verlog that
-looked at what their policies write have a table of that.
+solved for the prompted methods, all for SFT; that table stands beside ours under the release's name.
 """
 
 import json
@@ -76,24 +75,6 @@ def _table(rows: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[st
     for row, episodes in rows.items():
         means = [f"{statistics.mean(counts[name] for counts in episodes):.2f}" if episodes else "" for name in names]
         lines.append(f"| {row} | {len(episodes)} | {' | '.join(means)} |")
-    return "\n".join(lines)
-
-
-def table_of_turns(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return statistics of trained policies' turns by run, from `--examine`, as Markdown; "" where no run was examined."""
-    rows = {run: result["examined"]["after"] for run, result in results.items() if "examined" in result}
-    if not rows:
-        return ""
-    columns = {
-        "tokens a turn": lambda figures: f"{figures['tokens_per_turn']:.1f}",
-        "with reasoning": lambda figures: f"{figures['with_reasoning']:.1%}",
-        "distinct 4-grams of reasoning": lambda figures: f"{figures['distinct_4grams']:.1%}",
-        "reasoning as in the turn before": lambda figures: f"{figures['repeats']:.1%}",
-    }
-    lines = ["| run | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    lines += [
-        f"| {run} | " + " | ".join(form(figures) for form in columns.values()) + " |" for run, figures in rows.items()
-    ]
     return "\n".join(lines)
 
 

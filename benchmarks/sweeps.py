@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from benchmarks.episode_counts import draw_figures, read_episodes, table_4, table_of_turns
+from benchmarks.episode_counts import draw_figures, read_episodes, table_4
 from trainers.command_line import (
     PRESETS,
     RESULT_FILE,
@@ -176,8 +176,7 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
     episodes, curves = _by_row(out, cells)
     for path in draw_figures(episodes, curves, out):
         print(path, file=sys.stderr)
-    turn_table = table_of_turns({_label(cell): result for cell, result in results.items()})
-    tables = [f"\n{table}" for table in [table_4(episodes), turn_table] if table]
+    tables = [f"\n{table}" for table in [table_4(episodes)] if table]
     notes = [f"\n{note}" for note in (*layout.notes, *_choices(results))]
     text = "\n".join([table_of(results, layout), *tables, *notes])
     rows = [{"row": cell.row, "column": cell.column, "result": results[cell]} for cell in cells]  # it tells its seed

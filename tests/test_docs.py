@@ -181,7 +181,7 @@ def test_the_training_commands_are_understood(tmp_path):
         program = module.removeprefix("trainers.")
         if module == "benchmarks.sweeps":
             assert words[1] in sweep_names(words[0])
-        elif words[0] not in ("--help", "--resume", "--extract"):
+        elif words[0] not in ("--help", "--resume"):
             parse(kinds[program], [*words, "--out", str(tmp_path / str(number))], program=program)
             read += 1
     assert read >= 4

@@ -33,6 +33,7 @@ Modules, in reading order:
     training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, several processes.
     earl_parts/: EARL's own: expanded actions and their head, counterfactuals, figures of sorting policies.
     veg_parts: VEG's own: settings of verbal feedback.
+    verlog_parts: Verlog's own: the check of the critic's warm-up.
     arpo_parts: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
     figures/: learning curves, and the decision trees of sorting policies.
     tiny/: tiny models and tokenizers made from nothing, and an environment for them, for tests and CPUs.

@@ -14,10 +14,16 @@ Deviations from the paper (arXiv 2507.19849; docs/arpo.md has each with its reas
  4. Advantages: soft, as in the paper's runs; `hard` and `weighted` are ours (nobody released a hard one).
  5. Rewards are the environment's: `reward="hierarchical"` of ToolReasoning is equation 8.
  6. KL is 0, as in the scripts, though equation 6 has one; tokens are averaged over the batch (the text: within a row first).
+ 7. `rule="likelihood"` is a control of ours after APPO (arXiv 2606.12384): that multiplies a token's entropy by an accumulated
+    likelihood ratio, of two policies, of what follows it. Here there is one policy, so that the mean logprob of the path from
+    the node on is held against the one before it; forks are at turns, the better half by score, and advantages stay GRPO's.
+ 8. A group's std is unbiased, plus 1e-4 as in `trainers.grpo` (the release: 1e-6).
 From the released code: the window is after the result, not before the call (there the first decision is a coin); the baseline
-is of each task and step (there it is never cleared, and a fork has one of its own); all fresh roots begin together (there one
-a step of the engine), and none is copied to fill up; rollouts that a fault ended are missing. Entropies are exact with
-`engine=hf`; the release sees the likeliest 10 tokens, vLLM here 20 (lower bounds).
+is of each task and step (there it is never cleared, and a fork has one of its own); forks take the budget in the order of their
+names (there of their slots); all fresh roots begin together (there one a step of the engine), and none is copied to fill up;
+rollouts that a fault ended are missing; a limit of calls is the environment's (there an end token is appended, and trained on).
+Entropies are exact with `engine=hf`; the release sees the likeliest 10 tokens, vLLM
+here 20 (lower bounds).
 """
 
 import contextlib
@@ -25,32 +31,32 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import Journal
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.lockstep import Lockstep
-from trainers import advantages as adv
-from trainers.arpo_parts import BranchingSettings, TaskTree, deltas, grow, shared_once
-from trainers.batching import TrainRow, in_parts
-from trainers.command_line import in_order, write_settings
+from trainers.arpo_parts import BranchingSettings, TaskTree, deltas, grow
+from trainers.batching import TrainRow
+from trainers.command_line import write_settings
 from trainers.contracts import common_beginning
 from trainers.environments import tasks_of_step
-from trainers.grpo import GRPOSettings, credit, loss_rows, penalties, rows_of_groups, share_of_groups, update
+from trainers.grpo import GRPOSettings, rows_of_groups, update_in_parts, with_advantages, with_scores
 from trainers.imitation import warm_start
 from trainers.run import TrainingRun, run_program
-from trainers.sampling import EpisodeGroup, group_of, group_stats, plan_groups, step_plan
-from trainers.training.models import correct_rows, reference_of, with_reference
-from trainers.training.optimise import Ratio, mean_by_name, one_budget
+from trainers.sampling import EpisodeGroup, group_of, group_stats, plan_groups
+from trainers.training.models import reference_of
+from trainers.training.optimise import Ratio, one_budget
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
 TAU_EPISODES = 64  # episodes whose median of dH is the paper's tau
 
 
-@in_order
+@dataclass(frozen=True)
 class ARPOSettings(GRPOSettings):
     """GRPO over rollouts that branch after tools' results; the other settings are those of GRPO.
 
@@ -63,7 +69,6 @@ class ARPOSettings(GRPOSettings):
         weighted: train with weights that share out 1 a root, so that what forked counts no more than what did not.
     """
 
-    preset: str = ""
     out: str = "runs/arpo"
     group_size: int = 16
     branching: BranchingSettings = field(default_factory=BranchingSettings)
@@ -93,25 +98,22 @@ def train(
     while not run.over:
         start, cpu = time.perf_counter(), time.process_time()
         # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
-        counts = settings.tasks_per_step, settings.group_size
-        plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
+        plan, stats = settings.plan(run)
         trees = grow_trees(run.parts.processes.share(plan, together=settings.group_size), run, settings)
         groups = groups_of(trees, run)
         run.parts.policy.forget()
-        stats = group_stats(groups) | tree_stats(trees, groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
+        stats |= group_stats(groups) | tree_stats(trees, groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, leaves become rows of tokens.
         rows, owners = rows_of_groups(groups)
-        if settings.beta:
-            rows = with_reference(rows, run.parts, reference, settings.token_budget)
-        if settings.correction != "off":
-            rows, gap = correct_rows(rows, run.parts, settings.correction, settings.token_budget)
-            stats |= gap
-        rows, signal = with_advantages(rows, owners, groups, settings)
-        stats |= {"frac_reward_zero_std": 1 - signal, "tokens/distinct_share": distinct_share(rows)}
+        rows, gap = with_scores(rows, run, settings, reference)
+        weights = [weight for group in groups for weight in group.weights] if settings.weighted else None
+        rows, owners, signal = with_advantages(rows, owners, groups, settings, weights)
+        if settings.shared == "hard":
+            episodes = [result.trajectory for group in groups for result in group.results]
+            rows = shared_once(rows, [episodes[owner] for owner in owners])
+        stats |= gap | {"frac_reward_zero_std": 1 - signal, "tokens/distinct_share": distinct_share(rows)}
         # 3. Gradient steps.
-        parts = in_parts(rows, settings.minibatches)  # trees stay together, tasks came at random
-        update_metrics = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
-        stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
+        stats |= update_in_parts(rows, run, settings)
         run.weights_changed()
         # 4. What it was like: decisions, metrics, an evaluation when it is due (which never branches), a checkpoint.
         log_decisions(trees, run)
@@ -199,23 +201,38 @@ def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dic
     return metrics | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(distinct_calls.items())}
 
 
-def with_advantages(
-    rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: ARPOSettings
-) -> tuple[list[TrainRow], float]:
-    """Return the rows that the drop settings leave, with advantages, and the share of trees whose rewards differ."""
-    episodes = [result.trajectory for group in groups for result in group.results]
-    group_ids = [number for number, group in enumerate(groups) for _ in group.results]
-    rewards, _ = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
-    signal = adv.groups_with_signal(rewards.sum(dim=1), group_ids)  # (episodes,)
-    if settings.beta and settings.kl_in == "reward":
-        rewards = rewards + penalties(rows, owners, rewards, settings)
-    weights = [weight for group in groups for weight in group.weights] if settings.weighted else None
-    advantages = adv.group_advantages(rewards.sum(dim=1), group_ids, settings.scale, settings.baseline, weights=weights)
-    advantages, places = advantages[:, None].expand_as(rewards), loss_rows(owners, episodes, signal, settings)
-    trained = [credit(rows[place], advantages[owners[place]]) for place in places]
-    if settings.shared == "hard":
-        trained = shared_once(trained, [episodes[owners[place]] for place in places])
-    return trained, share_of_groups(signal, group_ids)
+def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> list[TrainRow]:
+    """Return rows that train each shared turn in the first of them alone, by the mean advantage; rows left with none go.
+
+    Args:
+        rows: of leaves, with the advantages of each.
+        episodes: of each row.
+    """
+    owners: dict[tuple[str, int], list[tuple[int, int]]] = {}  # by token of a turn: where rows have it
+    for number, (row, episode) in enumerate(zip(rows, episodes, strict=True)):
+        counts: dict[int, int] = {}
+        for place, turn in enumerate(row.sequence.turns):
+            if row.sequence.trained[place]:
+                counts[turn] = counts.get(turn, 0) + 1
+                owners.setdefault((episode.turns[turn - 1].node, counts[turn]), []).append((number, place))
+    advantages = [list(row.advantages) for row in rows]
+    masks = [[False] * len(row.advantages) for row in rows]
+    for places in owners.values():
+        mean = sum(advantages[number][place] for number, place in places) / len(places)
+        for number, place in places:
+            advantages[number][place] = 0.0
+        number, place = places[0]
+        advantages[number][place], masks[number][place] = mean, True
+    return [_mask(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
+
+
+def _mask(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
+    """Copy a row with other advantages, in which the tokens of `mask` alone are trained and keep logprob and turn."""
+    sequence = row.sequence
+    logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
+    turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))
+    thinned = replace(sequence, trained=tuple(mask), logprobs=logprobs, turns=turns)
+    return replace(row, sequence=thinned, advantages=tuple(advantages))
 
 
 def distinct_share(rows: Sequence[TrainRow]) -> float:

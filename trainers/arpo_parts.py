@@ -20,18 +20,19 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from typing import Any, Literal
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.core.trajectory import Turn
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
-from trainers.batching import TrainRow
+from trainers.sampling import own_tokens
 
-ONLINE, AFTERWARDS = ("off", "random", "paper", "released", "early"), ("late", "top", "value")
+ONLINE, AFTERWARDS = ("off", "random", "paper", "released", "early"), ("late", "top", "likelihood", "value")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class BranchingSettings:
     Attributes:
         rule: `released` forks with chance clip(chance + weight * dH, 0, 1), `paper` where alpha + beta * dH > tau. Controls:
             `off` (whole rollouts: GRPO), `random` (the chance whatever the entropy), `early` and `late` (at the first, at the
-            last result of a path), `top` (the half of a task's nodes with the highest dH), `value` (where extra rollouts
+            last result of a path), `top` (the half of a task's nodes with the highest dH), `likelihood` (after APPO: the half
+            with the highest entropy times change of the path's likelihood, `likelihood_change`), `value` (where extra rollouts
             differ most in reward: nobody who chooses places could do better), or `callable:MODULE:F`, a chance from a
             `BranchNode`.
         roots: whole rollouts that a task begins with (N).
@@ -52,8 +54,6 @@ class BranchingSettings:
         beta: of `paper`.
         tau: of `paper`; None measures the median of dH over 64 episodes of the start, and writes it into settings.json.
         tokens: k, the first sampled tokens of a turn, whose entropies count.
-        normalise: their mean over V (as printed), their sum over ln V (as released), or their mean over ln V ("k ln V", from 0
-            to 1); "auto" is "k ln V" for `paper`, and "ln V" for all else.
         window: the turn after the result, or (as released) the one that ended in the call.
         after: nodes are turns after a tool's result, or after any observation, for environments without tools.
         probes: rollouts from each node that `value` looks at; they are no data, and their calls are counted apart.
@@ -68,7 +68,6 @@ class BranchingSettings:
     beta: float = 1.0
     tau: float | None = None
     tokens: int = 20
-    normalise: Literal["auto", "V", "ln V", "k ln V"] = "auto"
     window: Literal["post_tool", "pre_tool"] = "post_tool"
     after: Literal["tool", "turn"] = "tool"
     probes: int = 8
@@ -87,15 +86,11 @@ class BranchingSettings:
             _import_rule(self.rule)
 
     def summary(self, turn: Turn, vocabulary: int) -> float | None:
-        """Return the entropy of a turn's first k sampled tokens, normalised; None where none was sampled."""
-        mask = turn.sampled or (True,) * len(turn.entropies)
-        values = [value for value, sampled in zip(turn.entropies, mask, strict=True) if sampled][: self.tokens]
+        """Return the entropy of a turn's first k sampled tokens: their mean (`paper`) or sum over ln V; None without any."""
+        values = own_tokens(turn, turn.entropies)[: self.tokens]
         if not values:
             return None
-        norm = self.normalise if self.normalise != "auto" else "k ln V" if self.rule == "paper" else "ln V"
-        if norm == "V":
-            return statistics.fmean(values) / vocabulary
-        return (math.fsum(values) if norm == "ln V" else statistics.fmean(values)) / math.log(vocabulary)
+        return (statistics.fmean if self.rule == "paper" else math.fsum)(values) / math.log(vocabulary)
 
 
 @dataclass(frozen=True)
@@ -140,6 +135,13 @@ def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) 
     """Return dH at every node of a whole rollout."""
     node_numbers = (numbers_of(turns[:count], settings, vocabulary) for count in range(2, len(turns) + 1))
     return [numbers[1] - numbers[2] for numbers in node_numbers if numbers is not None]
+
+
+def likelihood_change(turns: Sequence[Turn], first: int) -> float:
+    """Return the change, above 0, of the mean logprob of a path's sampled tokens: from turn `first` on, less before it."""
+    rows = [own_tokens(turn, turn.logprobs) for turn in turns]
+    before, after = (list(chain.from_iterable(part)) for part in (rows[: first - 1], rows[first - 1 :]))
+    return abs(statistics.fmean(after or [0.0]) - statistics.fmean(before or [0.0]))
 
 
 def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
@@ -289,17 +291,20 @@ class TaskTree:
             lockstep.drop(waiting[count:])
 
     def _scores(self, nodes: Sequence[_Candidate], lockstep: Lockstep) -> list[float]:
-        """Score nodes by the spread of rewards of extra rollouts under the rule `value`, else by their rise in entropy."""
+        """Score nodes by the spread of extra rollouts' rewards (`value`), by `likelihood`, else by their rise in entropy."""
         if self._settings.rule == "value":
             return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
+        if self._settings.rule == "likelihood":
+            walks = [(node, path.lane.walk) for node, path, _ in nodes]
+            return [node.entropy * likelihood_change(walk.turns, node.turn) for node, walk in walks if walk is not None]
         return [node.delta for node, _, _ in nodes]
 
     def _choose_nodes(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
-        """Return the nodes to fork, in order: each path's last (`late`), the better half by score (`top`), or all by score."""
+        """Return the nodes to fork, in order: each path's last (`late`), all by score (`value`), or the better half."""
         if self._settings.rule == "late":
             return sorted({id(path): number for number, (_, path, _) in enumerate(nodes)}.values())
         ranked = sorted(range(len(nodes)), key=lambda number: (-scores[number], number))
-        return ranked[: (len(nodes) + 1) // 2] if self._settings.rule == "top" else ranked
+        return ranked if self._settings.rule == "value" else ranked[: (len(nodes) + 1) // 2]
 
     def _spread(self, waiting: Lane, lockstep: Lockstep) -> float:
         """Return the std of the reward of extra rollouts from a node; 0 where all of them failed."""
@@ -364,37 +369,3 @@ def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSetting
         lockstep.step(active)
         for tree in trees:
             tree.decide(lockstep)
-
-
-def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> list[TrainRow]:
-    """Return rows that train each shared turn in the first of them alone, by the mean advantage; rows left with none go.
-
-    Args:
-        rows: of leaves, with the advantages of each.
-        episodes: of each row.
-    """
-    owners: dict[tuple[str, int], list[tuple[int, int]]] = {}  # by token of a turn: where rows have it
-    for number, (row, episode) in enumerate(zip(rows, episodes, strict=True)):
-        counts: dict[int, int] = {}
-        for place, turn in enumerate(row.sequence.turns):
-            if row.sequence.trained[place]:
-                counts[turn] = counts.get(turn, 0) + 1
-                owners.setdefault((episode.turns[turn - 1].node, counts[turn]), []).append((number, place))
-    advantages = [list(row.advantages) for row in rows]
-    masks = [[False] * len(row.advantages) for row in rows]
-    for places in owners.values():
-        mean = sum(advantages[number][place] for number, place in places) / len(places)
-        for number, place in places:
-            advantages[number][place] = 0.0
-        number, place = places[0]
-        advantages[number][place], masks[number][place] = mean, True
-    return [_mask(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
-
-
-def _mask(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
-    """Copy a row with other advantages, in which the tokens of `mask` alone are trained and keep logprob and turn."""
-    sequence = row.sequence
-    logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
-    turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))
-    thinned = replace(sequence, trained=tuple(mask), logprobs=logprobs, turns=turns)
-    return replace(row, sequence=thinned, advantages=tuple(advantages))

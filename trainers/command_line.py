@@ -1,5 +1,6 @@
 """A trainer's command line reads presets from files, makes every setting an option, and resumes killed runs."""
 
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -20,16 +21,6 @@ S = TypeVar("S")
 
 PRESETS = Path(__file__).with_name("presets")
 SETTINGS_FILE, RESULT_FILE = "settings.json", "result.json"
-
-
-def in_order(kind: type[S]) -> type[S]:
-    """Make a frozen dataclass of a trainer's settings, whose fields follow its `ORDER`, inherited ones among its own."""
-    settings_class = dataclasses.dataclass(frozen=True)(kind)
-    fields: dict[str, Any] = settings_class.__dataclass_fields__  # type: ignore[attr-defined]
-    order = settings_class.ORDER.split()  # type: ignore[attr-defined]
-    for name in [*order, *(name for name in list(fields) if name not in order)]:
-        fields[name] = fields.pop(name)
-    return settings_class
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
@@ -81,24 +72,18 @@ def _has_learnt(out: Path) -> bool:
 
 
 def option(words: list[str], name: str, value_name: str = "value") -> str:
-    """Take an option and its value out of the words of a command line and return the value; "" where it is not given.
-
-    The last one counts, as of every option.
+    """Take an option out of the words of a command line and return its value, the last one; "" where it is not given.
 
     Raises:
         UsageError: it has no value, but needs one, as is `value_name`.
     """
-    for place, word in reversed(list(enumerate(words))):
-        if word == name:
-            if place + 1 == len(words):
-                raise UsageError(f"{name} needs a {value_name}")
-            value = words[place + 1]
-            del words[place : place + 2]
-            return value
-        if word.startswith(f"{name}="):
-            del words[place]
-            return word.removeprefix(f"{name}=")
-    return ""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument(name, dest="value", default="")
+    try:
+        known, words[:] = parser.parse_known_args(words)
+    except argparse.ArgumentError:
+        raise UsageError(f"{name} needs a {value_name}") from None
+    return str(known.value)
 
 
 def option_names(kind: type, above: str = "") -> set[str]:

@@ -13,8 +13,8 @@ task is for the paper's baselines. So its methods are settings:
     Prompt+GRPO       --env.id Countdown     --counterfactual.rule off
     SFT+GRPO          Prompt+GRPO after      --warm_start.demonstrations 10000
 
-Its tables are sweeps over them (`trainers/presets/earl/sweeps`), and `--extract RUN` writes the decision tree of a policy that
-sorts. Reads from top to bottom; docs/earl.md numbers the details that move results.
+Its tables are sweeps over them (`trainers/presets/earl/sweeps`); the run of a policy that sorts ends with its decision tree.
+Reads from top to bottom; docs/earl.md numbers the details that move results.
 
 Deviations from the paper and its released code (`counterfactual.rule` tells which of the two is followed where they differ):
  1. The group test sees whole groups; the release tests what of a group lies in one process.
@@ -28,16 +28,16 @@ Deviations from the paper and its released code (`counterfactual.rule` tells whi
  7. Rows without an advantage (groups whose rewards are equal, counterfactuals that gained nothing) are left out of the step, of
     its mean, its KL and its entropy bonus.
  8. The decoder is that of transformers, in lock-step over all episodes of a batch; vLLM samples text environments only.
+ 9. Language mode opens the routing actions of the environment's own tools; in the release those of every configured tool.
+10. No checkpoint is chosen on test tasks; the release's script scores all that were saved there.
 """
 
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -47,7 +47,6 @@ from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import Planned
 from trainers import losses
 from trainers.batching import MicroBatch, TrainRow, in_parts
-from trainers.command_line import in_order, one_line_errors, option, parse, read_settings
 from trainers.earl_parts.counterfactual.interventions import (
     Forkable,
     Interventions,
@@ -63,10 +62,10 @@ from trainers.earl_parts.counterfactual.optimisation import (
     failed_groups,
     row_of,
 )
-from trainers.earl_parts.sorting_result import extract, sorting_result
+from trainers.earl_parts.sorting_result import sorting_result
 from trainers.environments import environment, tasks_of_step
 from trainers.imitation import check_flaws, warm_start
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.sampling import EpisodeGroup, distinct_calls, group_stats, plan_groups, play_groups
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, not_negative
 from trainers.training.forward import head_of, token_scores
@@ -94,7 +93,7 @@ class CurriculumSettings:
             raise UsageError("curriculum.steps and curriculum.id go together; 0 and nothing for no curriculum")
 
 
-@in_order
+@dataclass(frozen=True)
 class EARLSettings(ReinforcementSettings):
     """EARL over an expanded action space, and the paper's baselines over text.
 
@@ -107,13 +106,7 @@ class EARLSettings(ReinforcementSettings):
         most_tokens: end once so many tokens and actions were sampled, those of counterfactuals included; 0 for no limit.
         tasks_per_step: groups (P); over all processes.
         group_size: episodes of each (G).
-        entropy: weight of the entropy bonus in the first step.
-        entropy_end: in the last step, in between in a line; negative for no change.
     """
-
-    ORDER: ClassVar = """preset seed out env model warm_start curriculum counterfactual sampling optim evaluation log
-        steps most_tool_calls most_tokens tasks_per_step group_size eps_low eps_high dual_clip beta entropy
-        entropy_end epochs minibatches token_budget"""
 
     out: str = "runs/earl"
     env: EnvironmentSettings = field(default_factory=lambda: EnvironmentSettings(id="SortExpA"))
@@ -124,7 +117,6 @@ class EARLSettings(ReinforcementSettings):
     tasks_per_step: int = 8
     group_size: int = 8
     dual_clip: float = 3.0
-    entropy_end: float = -1.0
 
     def __post_init__(self) -> None:
         """Raise UsageError for bad flaws, counts, groups of one, or vllm with expanded actions or counterfactuals."""
@@ -136,11 +128,6 @@ class EARLSettings(ReinforcementSettings):
             raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
         if self.sampling.engine == "vllm" and (self.counterfactual.rule != "off" or "ExpA" in self.env.id):
             raise UsageError("sampling.engine=vllm plays no expanded actions and no counterfactuals: use hf")
-
-    def entropy_in(self, step: int) -> float:
-        """Return the weight of the entropy bonus in a step (from 0)."""
-        last = self.entropy if self.entropy_end < 0 else self.entropy_end
-        return self.entropy + (last - self.entropy) * min(1.0, step / max(1, self.steps - 1))
 
 
 def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
@@ -292,7 +279,7 @@ def token_losses(
     micro: MicroBatch, run: TrainingRun, settings: EARLSettings
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Return the loss of each token (batch, tokens), D.3 equation 2 and an entropy bonus, and means over the trained ones."""
-    bonus, clip = settings.entropy_in(run.step), (settings.eps_low, settings.eps_high)
+    bonus, clip = settings.entropy, (settings.eps_low, settings.eps_high)
     with run.parts.accelerator.autocast():
         scores = token_scores(run.parts.model, micro, run.parts.temperature, entropy_grad=bonus > 0)
     log_ratio = losses.log_ratios(scores.logprobs, micro.old_logprobs, micro.trained)
@@ -311,14 +298,8 @@ def token_losses(
 
 
 def main() -> None:
-    """Run the command line: train, or with `--extract DIR` write a run's decision trees; exit 2 for an error."""
-    with one_line_errors("earl"):
-        words = sys.argv[1:]
-        if folder := option(words, "--extract"):
-            return extract(read_settings(EARLSettings, Path(folder)), Path(folder))
-        settings, out = parse(EARLSettings, program="earl")
-        with open_run(settings, out) as run:
-            train(settings, run)
+    """Run the command line: train by EARL; exit with 2 for an error, 130 for Ctrl-C."""
+    run_program("earl", EARLSettings, train)
 
 
 if __name__ == "__main__":

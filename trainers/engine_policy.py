@@ -354,7 +354,7 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
         max_length=sampling.max_context,
         lora_rank=lora,
         dtype=dtype,
-        tolerance=sampling.sync_tolerance or TOLERANCES[dtype],
+        tolerance=TOLERANCES[dtype],
         memory_share=sampling.memory_share,
     )
 
@@ -365,7 +365,7 @@ def build_policies(
     """Return (training, evaluation) players: expanded ones where `env` has expanded actions, else of text over the engine."""
     options = settings.sampling
     training = Sampling(options.temperature)
-    evaluation = Sampling(options.eval_temperature, options.eval_top_k, options.eval_top_p)
+    evaluation = Sampling(options.eval_temperature, top_p=options.eval_top_p)
     longest = getattr(model.config, "max_position_embeddings", options.max_context)
     limits: dict[str, Any] = {
         "max_new_tokens": options.max_new_tokens,

@@ -1,14 +1,12 @@
-"""A run is evaluated: success with an interval, before, on the way and after, and the texts that its policy writes.
+"""A run is evaluated: success with an interval, before, on the way and after, and whether turns hold valid actions.
 
 Verlog's report puts prompts first: before any training one should know whether the model understands what it is shown.
 """
 
 import json
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +17,14 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import stage_lines
 from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.core.registry import companion
-from agent_envs.core.trajectory import Turn
-from agent_envs.evaluation.runs.measures import outcome_of, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
-from agent_envs.wrappers.memory import acting_span, acting_tags
 from trainers.environments import (
     Specs,
     environment_specs,
     extra_tests,
     measured_tasks,
-    tasks_of_step,
     wrapper_rows,
 )
 from trainers.sampling import EpisodeGroup, Player, episode_means, plan_groups, play_groups, sampled_tokens
@@ -39,11 +33,7 @@ from trainers.training.optimise import one_budget
 
 WITHIN, BARE = "within", "bare"
 EPISODES_FILE, OUTCOMES_FILE = "test_episodes.jsonl", "test_outcomes.jsonl"
-EPISODES = 64
 MIN_VALID = 0.95  # Verlog's report: valid actions over 95 % of the time
-GRAM = 4
-_EXAMPLE = 300
-_MARK = re.compile("THINK:|</?think>")
 
 
 @dataclass(frozen=True)
@@ -322,68 +312,6 @@ def curve_points(measured: EvaluationResult, prefix: str = "eval") -> dict[str, 
     return {f"{prefix}/{name}": value for name, value in numbers.items()}
 
 
-def inspect_turns(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
-    """Play `episodes` training tasks and return what the turns are like, as `turn_stats` does; their tokens do not count."""
-    tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
-    sampled = run.parts.policy.sampled_tokens
-    groups = play_groups(
-        plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, f"{seed}/examined"), run.parts.policy
-    )
-    run.parts.policy.sampled_tokens = sampled  # which counts training alone
-    run.weights_changed()
-    tags = acting_tags(core_of(run.parts.environment()))
-    return turn_stats([result for group in groups for result in group.results], tags)
-
-
-def turn_stats(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return episodes' success, valid turns, tokens a turn, reasoning and its repeats, and kinds of failure by count.
-
-    `distinct_4grams` is the share of different ones among the 4-word runs of all reasoning; `repeats` the share of reasoning
-    that is that of the turn before; `failures` how often each kind of failure came, with the last turn of the first one.
-    """
-    turns = [turn for result in results for turn in result.trajectory.turns]
-    thoughts = {id(turn): reasoning(turn, tags) for turn in turns}
-    grams = [gram for text in thoughts.values() for gram in _grams(text)]
-    turn_pairs = [pair for result in results for pair in pairwise(result.trajectory.turns)]
-    same = [thoughts[id(one)] == thoughts[id(other)] for one, other in turn_pairs if thoughts[id(other)]]
-    failures: dict[str, dict[str, Any]] = {}
-    for result in results:
-        kind = outcome_of(result, result.success)
-        if kind != "solved":
-            row = failures.setdefault(kind, {"episodes": 0, "example": str(result.trajectory.last.action)[:_EXAMPLE]})
-            row["episodes"] += 1
-    return {
-        "episodes": len(results),
-        "success": _share([result.success for result in results]),
-        "turns": len(turns),
-        "valid_turns": _share([valid_turn(turn) for turn in turns]),
-        "tokens_per_turn": sum(len(turn.token_ids) for turn in turns) / max(1, len(turns)),
-        "with_reasoning": _share([bool(text) for text in thoughts.values()]),
-        "distinct_4grams": len(set(grams)) / max(1, len(grams)),
-        "repeats": _share(same),
-        "failures": failures,
-    }
-
-
-def reasoning(turn: Turn, tags: tuple[str, ...] = ()) -> str:
-    """Return the text of a turn beside its action, in an environment in which these tags act."""
-    text, (start, end) = str(turn.action), acting_span(turn, tags)
-    return " ".join(_MARK.sub(" ", f"{text[:start]} {text[end:]}").split())
-
-
-def in_words(stats: dict[str, Any]) -> str:
-    """Return the numbers as lines for a reader, with a warning where too few turns are valid."""
-    lines = [
-        f"{stats['episodes']} episodes, {100 * stats['success']:.1f} % solved; {stats['turns']} turns, "
-        f"{100 * stats['valid_turns']:.1f} % valid, {stats['tokens_per_turn']:.1f} tokens each, "
-        f"{100 * stats['with_reasoning']:.1f} % with reasoning, {100 * stats['distinct_4grams']:.1f} % of its 4-grams "
-        f"distinct, {100 * stats['repeats']:.1f} % of it as in the turn before"
-    ]
-    for kind, row in stats["failures"].items():
-        lines.append(f"{row['episodes']} {kind}, the first ends: {row['example']!r}")
-    return "\n  ".join(filter(None, (*lines, few_valid(stats["valid_turns"]))))
-
-
 def few_valid(share: float) -> str:
     """Return a warning where fewer turns are valid than training needs, and what helps; "" where enough are."""
     if share >= MIN_VALID:
@@ -392,14 +320,3 @@ def few_valid(share: float) -> str:
         f"warning: {100 * share:.1f} % of the turns held a valid action: give --warm-start.demonstrations, "
         """or worked turns: --env.arguments '{"examples": 1}'"""
     )
-
-
-def _grams(text: str) -> list[tuple[str, ...]]:
-    """Return all runs of GRAM words in a text."""
-    words = text.split()
-    return [tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)]
-
-
-def _share(values: Sequence[bool]) -> float:
-    """Return the share of true values; 0 of none."""
-    return sum(values) / max(1, len(values))

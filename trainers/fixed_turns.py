@@ -12,14 +12,13 @@ from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.core.trajectory import Turn
-from agent_envs.evaluation.runs.measures import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeWalk, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
 from trainers.contracts import TokenSequence
 from trainers.engine_policy import EnginePolicy
 from trainers.environments import tasks_at
+from trainers.sampling import turn_means
 from trainers.tokens import Conversation
-from trainers.training.optimise import Ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +185,28 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         Raises:
             AgentEnvsError: faults left no turn at all.
         """
-        rows, faults, bootstraps = list(self._rows.values()), 0, dict[str, tuple[int, ...]]()
+        rows, faults, bootstraps, won = list(self._rows.values()), 0, dict[str, tuple[int, ...]](), set[str]()
         for _ in range(turns):
             self._begin_next()
             self._step(rows)
             faults += sum(bool(row.lane.fault) for row in rows)
             bootstraps |= {row.lane.origin: self._state(row.lane) for row in rows if self._at_a_limit(row)}
+            won |= {row.lane.origin for row in rows if row.lane.over and row.lane.result().success}
         lanes = [row.lane for row in rows]
         bootstraps |= {lane.origin: self._state(lane) for lane in lanes if not lane.over}
         lost, ages = sum(row.lost for row in rows), [len(lane.walk.turns) for lane in lanes if lane.walk is not None]
-        batch = [self._data_points(row.cut(), bootstraps) for row in rows]
+        cuts = [row.cut() for row in rows]
+        batch = [self._data_points(steps, bootstraps) for steps in cuts]
         self._forget_contexts()
         points = [point for lane_points in batch for point in lane_points]
         if not points:
             why = next((lane.fault for lane in lanes if lane.fault), "")
             raise AgentEnvsError(f"all turns of {len(lanes)} lanes were lost to faults, the last: {why}")
-        return batch, _stats(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
+        successes = [
+            step.turn for steps in cuts for step in steps if step.origin in won
+        ]  # as far as they lie in this batch
+        stats = _stats(points) | turn_means([point.turn for point in points], successes)
+        return batch, stats | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
 
     def _forget_contexts(self) -> None:
         """Drop the contexts of earlier turns; the conversations stay as they are."""
@@ -259,13 +264,12 @@ def state_before(ids: Sequence[int], end: int) -> TokenSequence:
 
 
 def _stats(points: Sequence[DataPoint]) -> dict[str, float]:
-    """Compute the metrics of a batch: mean reward, valid actions, ended episodes, empty turns and token counts."""
+    """Compute the metrics of a batch: mean reward, ended episodes, empty turns and token counts."""
     turns = [point.turn for point in points]
     over = sum(turn.terminated or turn.truncated for turn in turns)
     lengths = [sum(point.sequence.trained) for point in points if not point.empty]
     return {
         "reward/turn": sum(turn.reward for turn in turns) / len(turns),
-        "valid_actions": Ratio(sum(map(valid_turn, turns)), len(turns)),
         "episodes_ended": over,
         "empty_turns": sum(point.empty for point in points),
         "tokens/turn": sum(lengths) / max(1, len(lengths)),

@@ -25,8 +25,8 @@ up group indices; groups here are the children of one tree's root.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -34,20 +34,20 @@ import torch
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.rollout.episode_runner import Planned
 from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, TrainRow, in_parts
-from trainers.command_line import in_order
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
 from trainers.sampling import EpisodeGroup, group_stats, step_plan
 from trainers.settings import ReinforcementSettings, at_least_one, not_negative
 from trainers.training.forward import token_logprobs
-from trainers.training.models import correct_rows, reference_of, with_reference
+from trainers.training.models import ReferenceModel, correct_rows, reference_of, with_reference
 from trainers.training.optimise import gradient_step, mean_by_name
 
 
-@in_order
+@dataclass(frozen=True)
 class GRPOSettings(ReinforcementSettings):
     """GRPO over multi-turn episodes: plays groups, trains on what the policy sampled, writes curves and checkpoints.
 
@@ -75,10 +75,6 @@ class GRPOSettings(ReinforcementSettings):
     """
 
     MIXES: ClassVar = True  # groups may be of several environments, `env.mixture`
-    ORDER: ClassVar = """preset seed out env model warm_start sampling optim evaluation log steps most_env_steps most_tool_calls
-        tasks_per_step group_size scale baseline credit turn_baseline gamma_turn policy_loss eps_low eps_high dual_clip loss
-        beta kl kl_in entropy drop_flat_groups drop_truncated correction epochs minibatches token_budget"""
-
     out: str = "runs/grpo"
     most_env_steps: int = 0
     most_tool_calls: int = 0
@@ -106,6 +102,11 @@ class GRPOSettings(ReinforcementSettings):
         if self.group_size < 2:
             raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
 
+    def plan(self, run: TrainingRun) -> tuple[list[Planned], dict[str, float]]:
+        """Return the episodes of the coming step, group by group, and metrics of the plan, if there are any."""
+        environments, counts = list(run.parts.environments.values()), (self.tasks_per_step, self.group_size)
+        return step_plan(environments, run.parts.train_split, counts, run.step, self.seed), {}
+
 
 def train(
     settings: GRPOSettings, run: TrainingRun, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}
@@ -121,23 +122,16 @@ def train(
     while not run.over:
         start, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
-        counts = settings.tasks_per_step, settings.group_size
-        plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
+        plan, stats = settings.plan(run)
         groups = run.play(plan, together=settings.group_size)
-        stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
+        stats |= group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.
         rows, owners = rows_of_groups(groups)
-        if settings.beta:
-            rows = with_reference(rows, run.parts, reference, settings.token_budget)
-        if settings.correction != "off":
-            rows, gap = correct_rows(rows, run.parts, settings.correction, settings.token_budget)
-            stats |= gap
-        rows, signal = with_advantages(rows, owners, groups, settings)
-        stats["frac_reward_zero_std"] = 1 - signal
+        rows, gap = with_scores(rows, run, settings, reference)
+        rows, _, signal = with_advantages(rows, owners, groups, settings)
+        stats |= gap | {"frac_reward_zero_std": 1 - signal}
         # 3. Gradient steps.
-        parts = in_parts(rows, settings.minibatches)  # groups stay together, tasks came at random
-        update_metrics = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
-        stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
+        stats |= update_in_parts(rows, run, settings)
         run.weights_changed()
         # 4. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
@@ -156,10 +150,33 @@ def rows_of_groups(groups: list[EpisodeGroup]) -> tuple[list[TrainRow], list[int
     return rows, [owner for _, owner in pairs]
 
 
+def with_scores(
+    rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings, reference: ReferenceModel | None
+) -> tuple[list[TrainRow], dict[str, float]]:
+    """Return rows with logprobs under the reference, and weights of `correction` with its metrics, where settings want them."""
+    if reference is not None:
+        rows = with_reference(rows, run.parts, reference, settings.token_budget)
+    if settings.correction == "off":
+        return rows, {}
+    return correct_rows(rows, run.parts, settings.correction, settings.token_budget)
+
+
 def with_advantages(
-    rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: GRPOSettings
-) -> tuple[list[TrainRow], float]:
-    """Return the rows that the drop settings leave, with advantages, and the share of groups whose rewards differ."""
+    rows: list[TrainRow],
+    owners: list[int],
+    groups: list[EpisodeGroup],
+    settings: GRPOSettings,
+    weights: Sequence[float] | None = None,
+) -> tuple[list[TrainRow], list[int], float]:
+    """Return the rows that the drop settings leave, with advantages and their owners, and the share of groups with a signal.
+
+    Args:
+        rows: of all episodes.
+        owners: the number of each row's episode.
+        groups: of the episodes.
+        settings: of advantages, and of what is dropped.
+        weights: of the episodes, where they are leaves of trees that count by them; `credit=episode` alone.
+    """
     episodes = [result.trajectory for group in groups for result in group.results]
     group_ids = [number for number, group in enumerate(groups) for _ in group.results]
     rewards, reached = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
@@ -170,10 +187,12 @@ def with_advantages(
     if by_turn:
         advantages = adv.turn_advantages(rewards, reached, group_ids, settings.gamma_turn, settings.turn_baseline)
     else:
-        advantages = adv.group_advantages(rewards.sum(dim=1), group_ids, settings.scale, settings.baseline)
+        totals, options = rewards.sum(dim=1), (settings.scale, settings.baseline)
+        advantages = adv.group_advantages(totals, group_ids, *options, weights=weights)
         advantages = advantages[:, None].expand_as(rewards)  # (episodes, turns)
     places = loss_rows(owners, episodes, signal, settings)
-    return [credit(rows[place], advantages[owners[place]]) for place in places], share_of_groups(signal, group_ids)
+    trained = [credit(rows[place], advantages[owners[place]]) for place in places]
+    return trained, [owners[place] for place in places], share_of_groups(signal, group_ids)
 
 
 def loss_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings) -> list[int]:
@@ -206,6 +225,13 @@ def penalties(rows: list[TrainRow], owners: list[int], rewards: torch.Tensor, se
         turns = torch.tensor([sequence.turns])  # (1, tokens)
         table[owner].index_add_(0, turns[turns > 0] - 1, token_penalties[turns > 0].to(table.dtype))
     return table
+
+
+def update_in_parts(rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
+    """Take the gradient steps of a batch and return their mean metrics. Groups stay together; their tasks came at random."""
+    parts = in_parts(rows, settings.minibatches)
+    metrics = mean_by_name([update(part, run, settings) for _ in range(settings.epochs) for part in parts])
+    return metrics | {"tokens": sum(len(row.sequence.ids) for row in rows)}
 
 
 def update(rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:

@@ -128,7 +128,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     _check_graphs(settings, env)  # an id of one's own may not say that actions are expanded
     model, chat, constant = build_model(settings, accelerator)
     if (expanded := expanded_parts(env)) is not None:
-        expanded.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
+        expanded.give_head(model, chat, env, settings.model.name)
     same_weights(model, accelerator)
     bare = accelerator.unwrap_model(model)
     engine = build_engine(settings, bare, chat, accelerator, out)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.jsonl_log import Journal
-from agent_envs.core.trajectory import Trajectory, TrajectoryTree
+from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
 from agent_envs.evaluation.runs.measures import tool_calls, valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import origin_of
@@ -216,8 +216,9 @@ def step_plan(
 
 
 def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
-    """Return means over all episodes, and least and most tokens: reward, turns, valid actions, tools, terms, feedback."""
-    episodes = [result.trajectory for group in groups for result in group.results]
+    """Return means over all episodes, and least and most tokens: reward, turns (`turn_means`), tools, terms, feedback."""
+    results = [result for group in groups for result in group.results]
+    episodes = [result.trajectory for result in results]
     turns = [turn for episode in episodes for turn in episode.turns]
     calls = [tool_calls(episode.turns) for episode in episodes]
     names = sorted({name for call in calls for name in call})
@@ -225,16 +226,41 @@ def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
     return {
         "reward": _mean([episode.total_reward for episode in episodes]),
         "turns": _mean([len(episode.turns) for episode in episodes]),
-        "valid_actions": Ratio(sum(valid_turn(turn) for turn in turns), len(turns)),
+        **turn_means(turns, [turn for result in results if result.success for turn in result.trajectory.turns]),
         "completions/mean_length": _mean(tokens),
         "completions/min_length": min(tokens, default=0),
         "completions/max_length": max(tokens, default=0),
         "completions/clipped_ratio": _mean([episode.last.truncated for episode in episodes]),
         "tools/call_frequency": _mean([sum(call.values()) for call in calls]),
         **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
-        **_terms([result for group in groups for result in group.results]),
-        **_feedback([result for group in groups for result in group.results]),
+        **_terms(results),
+        **_feedback(results),
     }
+
+
+def turn_means(turns: Sequence[Turn], successes: Sequence[Turn]) -> dict[str, float]:
+    """Return the share of valid turns, and means over sampled tokens: entropy, and the logprob of those of right answers.
+
+    Both are the sampler's own numbers, of the distribution that was drawn from. The last is a reading of arXiv 2512.04220,
+    which warns of a fall in the likelihood of right answers. The paper follows given answers through an update, which takes a
+    pass over them; this follows the policy's own of each step. It is left out where nothing succeeded.
+
+    Args:
+        turns: of all episodes.
+        successes: turns of the episodes that succeeded.
+    """
+    means = {"valid_actions": Ratio(sum(map(valid_turn, turns)), len(turns))}
+    rows = (("entropy", "entropies", turns), ("right_logprob", "logprobs", successes))
+    for name, column, some in rows:
+        values = [value for turn in some for value in own_tokens(turn, getattr(turn, column))]
+        means |= {f"completions/{name}": Ratio(math.fsum(values), len(values))} if values else {}
+    return means
+
+
+def own_tokens(turn: Turn, values: Sequence[float]) -> list[float]:
+    """Return those of a turn's values, one a token or none at all, that are of tokens which the policy sampled."""
+    mask = turn.sampled if values and turn.sampled else (True,) * len(values)
+    return [value for value, sampled in zip(values, mask, strict=True) if sampled]
 
 
 def _feedback(results: Sequence[EpisodeResult]) -> dict[str, float]:

@@ -9,11 +9,7 @@ from agent_envs.base.errors import UsageError
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
-    """Return the JSON object that a setting of this name holds; UsageError, with the name, where it holds none.
-
-    Raises:
-        UsageError: it holds none.
-    """
+    """Return the JSON object that a setting of this name holds; UsageError, with the name, where it holds none."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -24,11 +20,7 @@ def json_object(text: str, name: str) -> dict[str, Any]:
 
 
 def at_least_one(settings: Any, prefix: str, *names: str) -> None:
-    """Raise UsageError, with the name, for a setting below 1.
-
-    Raises:
-        UsageError: one is not; the message names it.
-    """
+    """Raise UsageError, with the name, for a setting below 1."""
     for name in names:
         if getattr(settings, name) < 1:
             raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a whole number >= 1")
@@ -61,8 +53,6 @@ class ModelSettings:
         attention: transformers' name of the attention code.
         numerals: of tiny models: a token each ("words") or a digit ("digits"); "auto" decides by what held-out tasks bring.
         tokenizer_plays: of tiny models: on how many training tasks their tokenizer is fitted.
-        expanded_start: of an expanded action's output row (ids that end in ExpA): the language head's row of the "first" token
-            of its description, or the "mean" over all of them.
         routing_bias: of ids that end in ExpA: added to the logits of routing actions once the warm start is over, for good: a
             caller that knows how and does not (0 but for a test of counterfactuals).
     """
@@ -76,7 +66,6 @@ class ModelSettings:
     attention: str = "sdpa"
     numerals: Literal["auto", "words", "digits"] = "auto"
     tokenizer_plays: int = 2048
-    expanded_start: Literal["first", "mean"] = "first"
     routing_bias: float = 0.0
 
     def __post_init__(self) -> None:
@@ -155,7 +144,6 @@ class SamplingSettings:
         engine: "hf" (transformers, exact logprobs, the trained model itself) or "vllm".
         temperature: in training, which draws among all tokens: else ratios would not be those of the policy.
         eval_temperature: in evaluation; 0 takes the likeliest token.
-        eval_top_k: in evaluation; 0 for all tokens.
         eval_top_p: in evaluation; 1 for all tokens.
         max_new_tokens: a turn; with expanded actions the whole episode, with what they append.
         max_context: tokens of a conversation; a policy that has used them up says nothing more.
@@ -166,7 +154,6 @@ class SamplingSettings:
         backend: "threads", or "ray": actors of Ray step the environments of text (docs/scale.md); nothing that forks, as ARPO.
         actors: of the backend "ray".
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
-        sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
         memory_share: of the GPU's memory that vLLM takes.
         cache_gb: of keys and values that hf keeps of conversations, in 10**9 bytes; others are computed anew.
         cache_share: of the memory that is free, in place of cache_gb; 0 for cache_gb.
@@ -176,7 +163,6 @@ class SamplingSettings:
     engine: Literal["hf", "vllm"] = "hf"
     temperature: float = 1.0
     eval_temperature: float = 0.0
-    eval_top_k: int = 0
     eval_top_p: float = 1.0
     max_new_tokens: int = 512
     max_context: int = 4096
@@ -186,7 +172,6 @@ class SamplingSettings:
     backend: Literal["threads", "ray"] = "threads"
     actors: int = 2
     template: str = "auto"
-    sync_tolerance: float = 0.0
     memory_share: float = 0.4
     cache_gb: float = 6.0
     cache_share: float = 0.0
@@ -204,8 +189,8 @@ class SamplingSettings:
             raise UsageError("sampling.graphs is of sampling.engine=hf: vLLM captures graphs of its own")
         if not 0 <= self.cache_share < 1:
             raise UsageError(f"sampling.cache_share={self.cache_share}: give a share from 0 to below 1")
-        if self.eval_top_k < 0 or not 0 < self.eval_top_p <= 1:
-            raise UsageError("sampling.eval_top_k is >= 0, sampling.eval_top_p above 0 and at most 1")
+        if not 0 < self.eval_top_p <= 1:
+            raise UsageError(f"sampling.eval_top_p={self.eval_top_p}: above 0 and at most 1")
 
 
 @dataclass(frozen=True)
@@ -314,7 +299,6 @@ class WarmStartSettings:
         settling: when it ends before that.
         rows_per_step: demonstrations a step.
         token_budget: tokens of a micro-batch.
-        train_on: "actions" alone, or "all" tokens of an episode (what is shown is then learnt as well).
         optim: of the warm start; reinforcement begins with a fresh optimiser.
     """
 
@@ -325,7 +309,6 @@ class WarmStartSettings:
     settling: SettlingSettings = field(default_factory=SettlingSettings)
     rows_per_step: int = 64
     token_budget: int = 4096
-    train_on: Literal["actions", "all"] = "actions"
     optim: OptimSettings = field(default_factory=OptimSettings)
 
     def __post_init__(self) -> None:
@@ -344,7 +327,7 @@ class WarmStartSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings of every trainer; each adds its own, and lists them in `ORDER` as `--help` shows them.
+    """The settings of every trainer; each adds its own.
 
     Attributes:
         seed: of everything: weights, tasks, samples.

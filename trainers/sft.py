@@ -13,12 +13,11 @@ with verl's and its own scripts; learning rates and epochs of these baselines ar
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
-from trainers.command_line import in_order
 from trainers.environments import stacks_of, tasks_of_step
 from trainers.imitation import check_flaws
 from trainers.imitation.imitating import (
@@ -34,7 +33,7 @@ from trainers.run import TrainingRun, run_program
 from trainers.settings import RunSettings, WarmStartSettings, at_least_one
 
 
-@in_order
+@dataclass(frozen=True)
 class SFTSettings(RunSettings):
     """Supervised fine-tuning on episodes of an environment.
 
@@ -47,13 +46,9 @@ class SFTSettings(RunSettings):
         flaws: of the solver; see `WarmStartSettings`.
         stacks: of wrappers within which the solver plays, in equal shares, as `WarmStartSettings` has them; "" for those of
             `env.wrappers` alone.
-        train_on: "actions" alone, or "all" tokens.
         steps: gradient steps.
         rows_per_step: episodes a step; over all processes.
     """
-
-    ORDER: ClassVar = """preset seed out env model sampling optim evaluation log data episodes samples_per_task flaws stacks
-        train_on steps rows_per_step token_budget"""
 
     out: str = "runs/sft"
     data: str = "solver"
@@ -61,7 +56,6 @@ class SFTSettings(RunSettings):
     samples_per_task: int = 5
     flaws: str = "none"
     stacks: str = ""
-    train_on: Literal["actions", "all"] = "actions"
     steps: int = 200
     rows_per_step: int = 64
 
@@ -81,7 +75,7 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
     run.parts.processes.check_shares(settings.rows_per_step)
     if run.fresh:
         run.begin()
-    rows = rows_of(list(episodes_of(settings, run)), run.parts, settings.train_on)
+    rows = rows_of(list(episodes_of(settings, run)), run.parts)
     while run.step < settings.steps:
         start, cpu = time.perf_counter(), time.process_time()
         places = run.parts.processes.share(tasks_of_step(run.step, settings.rows_per_step, len(rows), settings.seed))

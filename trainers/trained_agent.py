@@ -128,7 +128,7 @@ class TrainedAgent(ModelAgent):
             template=sampling["template"] if base else "auto",
             temperature=temperature if temperature >= 0 else sampling["eval_temperature"],
             start=place if start and not base else None,
-            **{name: sampling[f"eval_{name}"] for name in ("top_k", "top_p")},
+            top_p=sampling["eval_top_p"],
             **{name: sampling[name] for name in ("max_new_tokens", "max_context", "batch")},
         )
 

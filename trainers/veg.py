@@ -9,25 +9,29 @@ loss, and rewards do not know of it. `--feedback none` is GRPO from the same sta
 The paper's Tables 1 to 4 are sweeps under `trainers/presets/veg/sweeps`, table1 and so on; epsilon and feedback are Tables 3
 and 4 on one core.
 
-Deviations from the paper: those of `trainers.grpo`; feedback has its own message, of the user's role, with a mark before it;
-templates are in our own words. A run is measured with feedback, as the paper does, and without.
+Deviations from the paper: those of `trainers.grpo`, and
+ 1. Feedback has its own message, of the user's role, with a mark before it; templates are in our own words.
+ 2. A run is measured with feedback, as the paper does, and without.
+ 3. `--feedback-fade` is ours: groups that are played without feedback take the place of advised ones, more at every step.
 """
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trainers.command_line import in_order, one_line_errors, parse
+from agent_envs.rollout.episode_runner import Planned
+from trainers.command_line import one_line_errors, parse
 from trainers.environments import wrapper_rows
 from trainers.grpo import GRPOSettings, train
-from trainers.run import open_run
-from trainers.veg_parts import FeedbackSettings
+from trainers.run import TrainingRun, open_run
+from trainers.sampling import shares
+from trainers.veg_parts import FeedbackSettings, without_feedback
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}
 
 
-@in_order
+@dataclass(frozen=True)
 class VEGSettings(FeedbackSettings, GRPOSettings):
     """GRPO with verbal feedback before every turn; other settings are those of GRPO.
 
@@ -36,7 +40,6 @@ class VEGSettings(FeedbackSettings, GRPOSettings):
         out: folder of the run.
     """
 
-    preset: str = ""
     out: str = "runs/veg"
 
     def __post_init__(self) -> None:
@@ -56,6 +59,16 @@ class VEGSettings(FeedbackSettings, GRPOSettings):
         tests = json.loads(self.env.tests) | {name: {**tested, "wrappers": stack} for name, stack in stacks.items()}
         env = replace(self.env, wrappers=json.dumps(self.stack(self.feedback)), tests=json.dumps(tests))
         return replace(self, env=env)
+
+    def plan(self, run: TrainingRun) -> tuple[list[Planned], dict[str, float]]:
+        """Return the episodes of the coming step; where advice fades out, some groups have none."""
+        plan, metrics = super().plan(run)
+        if not self.feedback_fade:
+            return plan, metrics
+        share = max(0.0, 1 - run.step / self.feedback_fade)
+        advised = shares((share, 1 - share), self.tasks_per_step, self.seed, run.step)[0] * self.group_size
+        bare = [replace(item, spec=without_feedback(item.spec)) for item in plan[advised:]]
+        return plan[:advised] + bare, {"feedback/share": advised / len(plan)}
 
 
 def results(measured: dict[str, Any]) -> dict[str, Any]:

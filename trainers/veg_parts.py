@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ class FeedbackSettings:
         feedback: who gives it in training: `scripted:good`, `scripted:weak`, `scripted:misleading`, a chat model's name
             (`anthropic:MODEL`, `openai:MODEL@URL`), or `none`.
         test_feedback: who gives it where feedback is measured; "" for who gave it in training, or `scripted:good` after none.
+        feedback_fade: steps over which the share of advised episodes falls from 1 to 0 in a line; 0: all of them are advised.
         templates: a folder with explore.md and exploit.md, whose texts the run keeps; "" for ours; of chat models.
         max_calls: calls of a chat model over the whole run, in each process; 0 for no limit.
         max_cost: US dollars for a chat model's feedback, as `max_calls`; 0 for no limit.
@@ -36,6 +38,7 @@ class FeedbackSettings:
     epsilon: float = 0.1
     feedback: str = "scripted:good"
     test_feedback: str = ""
+    feedback_fade: int = 0
     templates: str = ""
     max_calls: int = 0
     max_cost: float = 0.0
@@ -50,6 +53,10 @@ class FeedbackSettings:
         """
         if self.test_feedback == "none":
             raise UsageError("test_feedback='none': name who gives feedback; what there is without is measured anyway")
+        if self.feedback_fade < 0 or (self.feedback_fade and self.feedback == "none"):
+            raise UsageError(
+                f"feedback_fade={self.feedback_fade}: steps >= 0, and feedback={self.feedback!r} to fade out"
+            )
         feedback_limits(self.max_calls, self.max_cost)
         self._options()
         if self.templates and not self.templates.startswith("{"):
@@ -103,3 +110,11 @@ class FeedbackSettings:
     def _options(self) -> dict[str, Any]:
         """Parse the feedback's options, a JSON object."""
         return json_object(self.feedback_options, "feedback_options")
+
+
+@lru_cache(maxsize=8)
+def without_feedback(spec: str) -> str:
+    """Return an environment's spec, as JSON, without the wrapper that gives feedback."""
+    table = json.loads(spec)
+    rows = [row for row in table["additional_wrappers"] if row["name"] != "VerbalFeedback"]
+    return json.dumps(table | {"additional_wrappers": rows})

@@ -12,9 +12,8 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
  1. An episode that a limit truncated is bootstrapped like one that the batch cut, as the report says; the release counts it
     as a failure (`--released-truncation`).
  2. A value slot a token; the release has one more behind replies that end early: equal at token discounts of 1.
- 3. The critic's warm-up must have settled before the policy learns (by its value loss over the last rounds, either way);
-    the release goes on whatever came of it. The release's first policy step is on the warm-up's stale sample; ours is on a
-    batch of its own.
+ 3. The critic's warm-up must have settled before the policy learns (`verlog_parts`); the release goes on whatever came of it.
+    The release's first policy step is on the warm-up's stale sample; ours is on a batch of its own.
  4. `warmup.share` is the release's quarter; the report says a tenth.
  5. Empty turns, for which a context had no room, are no data points; their state's value carries credit past them.
  6. The mean of a loss is over the trained tokens of a minibatch over all processes. As in the release, the weights of first
@@ -22,26 +21,25 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
  7. The format penalty is the environment's (`reward="format_penalty_released"` is the release's: it replaces a win).
  8. Success is measured on fixed held-out tasks, never on the episodes that happen to end in a batch: short ones are too many.
  9. One environment a run; text actions only.
+10. The critic is a copy of the policy after any warm start, with a linear head that begins at 0; report and release do not say
+    how theirs begins.
+11. Lanes take training tasks by turns; the release does not fix the seeds of its environments.
 """
 
 import random
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 
-from agent_envs.base.errors import AgentEnvsError, UsageError
+from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import stage_lines
-from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, TrainRow, in_parts
-from trainers.command_line import in_order
-from trainers.evaluation import in_words, inspect_turns
 from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import DataPoint, FixedTurns, LanePlan, state_before
 from trainers.imitation import check_flaws, warm_start
@@ -53,18 +51,19 @@ from trainers.training.critic import (
     WarmupSettings,
     critic_step,
     fit,
-    has_settled,
+    value_return_pairs,
     values_of,
     with_targets,
 )
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel, reference_of, with_reference
 from trainers.training.optimise import Optimiser, gradient_step, mean_by_name
+from trainers.verlog_parts import check_warm_up, note_if_short, rounds_of, turns_of_an_episode
 
 Batch = list[list[DataPoint]]  # of lanes
 
 
-@in_order
+@dataclass(frozen=True)
 class VerlogSettings(ReinforcementSettings):
     """PPO over turns with a critic: plays lanes, trains policy and critic on their turns, writes curves and checkpoints.
 
@@ -79,12 +78,7 @@ class VerlogSettings(ReinforcementSettings):
         discounts: of turns and of tokens.
         released_truncation: an episode that a limit ended counts as a failure, without a bootstrap, as in the release.
         beta: weight of the KL to the start in the reward of each token (k1); 0 keeps no such model.
-        examine: play 64 episodes before training and after it, and tell what the policy says: prompts come first.
     """
-
-    ORDER: ClassVar = """preset seed out env model warm_start sampling optim critic warmup evaluation log steps most_env_steps
-        n_env e_len staggered minibatches epochs discounts released_truncation eps_low eps_high dual_clip beta entropy examine
-        token_budget"""
 
     out: str = "runs/verlog"
     env: EnvironmentSettings = field(default_factory=lambda: EnvironmentSettings("BabyAI", wrappers='[{"Memory": {}}]'))
@@ -101,7 +95,6 @@ class VerlogSettings(ReinforcementSettings):
     dual_clip: float = 3.0
     beta: float = 1e-3
     entropy: float = 1e-3
-    examine: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no other part would, with a UsageError."""
@@ -118,7 +111,6 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
     run.parts.processes.check_shares(settings.n_env)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
-        inspect_policy(settings, run, "before")
     critic = Critic(run.parts.bare, settings.critic)
     run.keep("critic", critic, optimiser := Optimiser(critic, settings.critic.optim, 0))
     lane_plan = LanePlan(run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed)
@@ -138,7 +130,8 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             batch, stats = lanes.play(settings.e_len)
             stats["cpu_seconds/sampling"] = time.process_time() - cpu
             # 2. Rewards become advantages and returns, turns become rows of tokens.
-            rows, critic_stats = rows_with_advantages(batch, critic, run, settings, reference)
+            rows = rows_with_advantages(batch, critic, run, settings, reference)
+            stats |= critic_metrics(rows, run, settings)
             rows = whiten(rows, run)
             # 3. Gradient steps of both.
             update_metrics = []
@@ -149,34 +142,26 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
                     update_metrics.append(update(part, run, settings) | of_critic)
             run.weights_changed()
             # 4. What it was like: metrics, an evaluation when it is due, a checkpoint with the lanes.
-            stats |= critic_stats | mean_by_name(update_metrics)
+            stats |= mean_by_name(update_metrics)
             stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
             run.memory["lanes"] = gather_object(lanes.state_dict())
             earlier = run.memory.pop("uncounted_turns", 0) if run.parts.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
-    inspect_policy(settings, run, "after")
-    return run.finish(
-        lambda _: {name: run.memory[name] for name in ("critic_warm_up", "examined") if name in run.memory}
-    )
+    return run.finish(lambda _: {name: run.memory[name] for name in ("critic_warm_up",) if name in run.memory})
 
 
 def warm_up(
     critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: TrainingRun, settings: VerlogSettings
 ) -> None:
-    """Let the critic learn from the starting policy's turns, and print how it did; AgentEnvsError, with `check`, if badly.
+    """Let the critic learn from the starting policy's turns, a random share of them in each round, with fresh returns.
 
     Raises:
-        AgentEnvsError: the value loss has not settled, or values explain nothing.
+        AgentEnvsError: by `check_warm_up`, which is ours.
     """
-    warmup, env = settings.warmup, run.parts.environment()
-    env.reset(seed=0, options={"split": run.parts.train_split, "task": 0})
-    limit = allowance(env)[0]
-    run.memory["uncounted_turns"] = int(
-        run.parts.processes.sums([lanes.stagger(limit) if settings.staggered else 0])[0]
-    )
-    if 0 < warmup.batches * settings.e_len < 2 * limit:
-        note = f"critic warm-up: {warmup.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
-        print(f"note: {note}: short episodes, the successes, are too many among those that end", file=sys.stderr)
+    warmup, limit = settings.warmup, turns_of_an_episode(run)
+    staggered = lanes.stagger(limit) if settings.staggered else 0
+    run.memory["uncounted_turns"] = int(run.parts.processes.sums([staggered])[0])
+    note_if_short(warmup.batches * settings.e_len, limit)
     if not warmup.batches:
         return
     report, pool, faults = stage_lines("critic warm-up"), list[list[DataPoint]](), 0.0
@@ -184,81 +169,64 @@ def warm_up(
         points, stats = lanes.play(settings.e_len)
         pool, faults = pool + points, faults + stats["faults"]
         report("playing", (number + 1) / warmup.batches / 2)
-    turns, faults = map(int, run.parts.processes.sums([sum(map(len, pool)), faults]))
-    rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
-    history = [critic_stats["value_loss"]]
-    for number in range(max(warmup.rounds, warmup.most_rounds)):
-        if number >= warmup.rounds and number % warmup.rounds == 0 and (not warmup.check or has_settled(history)[0]):
-            break
+    rows = rows_with_advantages(pool, critic, run, settings)
+    history = [critic_metrics(rows, run, settings)]
+    for number in rounds_of(warmup, history):
         count = max(1, round(warmup.share * len(rows)))
         sample = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, count)
         for part in in_parts(sample, max(1, round(warmup.batches * warmup.share * settings.minibatches))):
             critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
-        rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
-        history.append(critic_stats["value_loss"])
-        report(f"value loss {critic_stats['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / warmup.rounds / 2))
-    steady, words = has_settled(history)
-    explained = critic_stats["explained_variance"]
-    r2, r, count = fit(value_return_pairs(pool, rows, settings), run.parts.processes)
-    words += f", explained variance {explained:.3f}"
-    words += f", {r2:.3f} in episodes that ended (r = {r:.3f})" if count else ", no episode ended"
-    summary = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
-    summary |= {"in_ended_episodes": {"tokens": count, "explained_variance": r2, "correlation": r}}
-    run.memory |= {"uncounted_turns": run.memory["uncounted_turns"] + turns, "critic_warm_up": summary}
-    print(f"critic warm-up: {turns} turns, {faults} faults, {words}", file=sys.stderr)
-    if warmup.check and not (steady and explained > 0 and (r > 0 or not count)):
-        raise AgentEnvsError(f"the critic has not settled: {words}; raise warmup.most-rounds, or --warmup.no-check")
-
-
-def value_return_pairs(pool: Batch, rows: Sequence[TrainRow], settings: VerlogSettings) -> list[tuple[float, float]]:
-    """Return values beside returns that hold no value, of the tokens of episodes that ended within the warm-up's batches.
-
-    Behind a limit nothing counts, though values look past it: in many an environment successes alone end without one.
-    """
-    lanes, left, pairs = len(pool) // settings.warmup.batches, iter(rows), list[tuple[float, float]]()
-    row_of = {id(point): next(left) for piece in pool for point in piece if not point.empty}
-    for lane in range(lanes):
-        gain, is_complete, index = 0.0, False, 0
-        for point in reversed([point for piece in pool[lane::lanes] for point in piece]):
-            over = point.turn.terminated or point.turn.truncated
-            if over or point.turn.index + 1 != index:  # where a fault took turns it is not known how the episode ended
-                gain, is_complete = 0.0, over
-            gain, index = point.turn.reward + settings.discounts.gamma_turn * gain, point.turn.index
-            row = row_of.get(id(point))
-            places = [] if row is None else [place for place, own in enumerate(row.sequence.trained) if own]
-            for place in reversed(places):
-                gain *= settings.discounts.gamma_token if place != places[-1] else 1.0
-                pairs += [(row.more["values"][place], gain)] if is_complete else []
-    return pairs
+        rows = rows_with_advantages(pool, critic, run, settings)
+        history.append(critic_metrics(rows, run, settings))
+        loss = history[-1]["value_loss"]
+        report(f"value loss {loss:.4f}", min(1.0, 0.5 + (number + 1) / warmup.rounds / 2))
+    check_warm_up(pool, rows, history, faults, run, settings)
 
 
 def rows_with_advantages(
     batch: Batch, critic: Critic, run: TrainingRun, settings: VerlogSettings, reference: ReferenceModel | None = None
-) -> tuple[list[TrainRow], dict[str, float]]:
-    """Return sampled turns as rows with advantages, returns, values and first-token marks, and metrics of critic and KL."""
+) -> list[TrainRow]:
+    """Return the sampled turns of a batch as rows with advantages, returns, values and marks of first tokens."""
     points = [point for lane in batch for point in lane]
     rows = [TrainRow(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
     if reference is not None:
         rows = with_reference(rows, run.parts, reference, settings.token_budget)
-    states = [state_before(point.next_state, run.parts.chat.end_ids[0]) for point in points if point.next_state]
-    all_values = values_of(critic, [*(row.sequence for row in rows), *states], run.parts, settings.token_budget)
-    values, next_values = all_values[: len(rows)], iter(all_values[len(rows) :])
-    kl = [[0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)]
-    rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(kl, points, strict=True)]
-    bootstraps = [bootstrap(point, next(next_values)[0] if point.next_state else None, settings) for point in points]
-    trained, pairs, start = list[TrainRow](), list[tuple[float, float]](), 0
+    values, bootstraps = values_and_bootstraps(points, rows, critic, run, settings)
+    rewards = [token_rewards(point, row, settings) for point, row in zip(points, rows, strict=True)]
+    trained, start = list[TrainRow](), 0
     for lane in batch:
         part, start = slice(start, start + len(lane)), start + len(lane)
-        lane_values = values[part]
-        advantages = dual_discount_gae(lane_values, rewards[part], bootstraps[part], discounts=settings.discounts)
-        for point, row, turn_values, gae in zip(lane, rows[part], lane_values, advantages, strict=True):
-            if not point.empty:
-                trained.append(with_targets(row, turn_values, gae))
-                pairs += [(value, value + advantage) for value, advantage in zip(turn_values, gae, strict=True)]
-    penalty, squared_error = sum(map(sum, kl)), sum((value - target) ** 2 for value, target in pairs) / 2
+        advantages = dual_discount_gae(values[part], rewards[part], bootstraps[part], discounts=settings.discounts)
+        turns = zip(lane, rows[part], values[part], advantages, strict=True)
+        trained += [with_targets(row, own, gae) for point, row, own, gae in turns if not point.empty]
+    return trained
+
+
+def values_and_bootstraps(
+    points: Sequence[DataPoint], rows: Sequence[TrainRow], critic: Critic, run: TrainingRun, settings: VerlogSettings
+) -> tuple[list[list[float]], list[float | None]]:
+    """Return the critic's values of each turn's tokens, and of what follows a turn where its lane does not go on."""
+    states = [state_before(point.next_state, run.parts.chat.end_ids[0]) for point in points if point.next_state]
+    values = values_of(critic, [*(row.sequence for row in rows), *states], run.parts, settings.token_budget)
+    following = iter(values[len(rows) :])
+    bootstraps = [bootstrap(point, next(following)[0] if point.next_state else None, settings) for point in points]
+    return values[: len(rows)], bootstraps
+
+
+def token_rewards(point: DataPoint, row: TrainRow, settings: VerlogSettings) -> list[float]:
+    """Return the reward of each token of a turn: the KL penalty, and at the last one the turn's own as well."""
+    kl = [0.0] if point.empty else penalties(row, settings.beta)
+    return [*kl[:-1], kl[-1] + point.turn.reward]
+
+
+def critic_metrics(rows: Sequence[TrainRow], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
+    """Return the loss and the explained variance of the values that advantages were made with, and the KL to the start."""
+    pairs = value_return_pairs(rows)
+    penalty = sum(sum(penalties(row, settings.beta)) for row in rows)
+    squared_error = sum((value - target) ** 2 for value, target in pairs) / 2
     penalty, squared_error, count = run.parts.processes.sums([penalty, squared_error, len(pairs)])
     stats = {"explained_variance": fit(pairs, run.parts.processes)[0], "value_loss": squared_error / max(1.0, count)}
-    return trained, stats | {"kl": -penalty / settings.beta / max(1.0, count) if settings.beta else 0.0}
+    return stats | {"kl": -penalty / settings.beta / max(1.0, count) if settings.beta else 0.0}
 
 
 def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -> float | None:
@@ -308,13 +276,6 @@ def update(rows: list[TrainRow], run: TrainingRun, settings: VerlogSettings) -> 
         return loss, metrics
 
     return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)
-
-
-def inspect_policy(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
-    """Print statistics of the policy's turns, if the settings ask for them, and keep them for the result."""
-    if settings.examine:
-        summary = run.memory.setdefault("examined", {})[when] = inspect_turns(run, settings.seed)
-        print(f"{when} training: {in_words(summary)}", file=sys.stderr)
 
 
 def main() -> None:

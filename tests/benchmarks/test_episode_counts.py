@@ -9,7 +9,7 @@ import json
 import pytest
 
 from benchmarks import sweeps
-from benchmarks.episode_counts import draw_figures, read_episodes, table_4, table_of_turns
+from benchmarks.episode_counts import draw_figures, read_episodes, table_4
 from benchmarks.sweeps import SweepCell
 from tests.trainers.earl_runs import ARITHMETIC, run
 
@@ -36,14 +36,6 @@ def test_table_4_counts_all_episodes_of_every_method_and_names_the_releases_popu
 def test_without_counts_or_without_earl_there_is_nothing_to_tell():
     assert table_4({"ExpA+CPO": {"0": {"a": {"success": 1.0, "tokens": 3.0}}}}) == "" == table_4({})
     assert table_4({"Prompt+CPO": METHODS["Prompt+GRPO"]}).splitlines()[-1] == "| Prompt+CPO | 0 |  |"
-
-
-def test_what_policies_write_is_a_table_where_runs_looked_at_it():
-    after = {"tokens_per_turn": 12.34, "with_reasoning": 0.5, "distinct_4grams": 0.25, "repeats": 0.125}
-    told = table_of_turns({"n 1": {"examined": {"before": {}, "after": after}}, "n 2": {"after": {}}}).splitlines()
-    assert told[0].count("|") == 6 and "reasoning as in the turn before" in told[0]
-    assert told[2:] == ["| n 1 | 12.3 | 50.0% | 25.0% | 12.5% |"]
-    assert table_of_turns({"n 2": {"after": {}}}) == ""
 
 
 def test_figures_are_drawn_of_what_there_is(tmp_path):

@@ -29,6 +29,7 @@ ROWS = {
         *("--warm-start.steps", "4", "--warm-start.demonstrations", "16", "--sampling.max-new-tokens", "24"),
     ),
     ("arpo", "smollm2-toolreasoning"): (*GROUPS, "--branching.roots", "1"),
+    ("arpo", "smollm2-searchqa"): (*GROUPS, "--branching.roots", "1"),
     ("verlog", "smollm2-babyai"): (
         *("--n-env", "2", "--e-len", "2", "--warmup.batches", "1", "--warmup.rounds", "1"),
         *("--model.lora-rank", "4", "--beta", "0"),  # a second model of all weights, and a third, take too much memory

@@ -17,14 +17,14 @@ from trainers.grpo import GRPOSettings
 
 PAPER = ("arpo-qwen2.5-3b", "arpo-qwen2.5-7b", "arpo-llama3.1-8b")
 DEEP = ("arpo-qwen3-8b-deepsearch", "arpo-qwen3-14b-deepsearch")
-PEERS = ("toolreasoning-qwen2.5-7b", "dapo-qwen2.5-7b", "reinforce-pp-qwen2.5-7b")
+PEERS = ("toolreasoning-qwen2.5-7b", "clip-higher-qwen2.5-7b", "reinforce-pp-qwen2.5-7b")
 TINY = ("tiny-searchqa", "tiny-minute", "tiny-toolreasoning")
-SMALL = ("smollm2-toolreasoning",)
+SMALL = ("smollm2-toolreasoning", "smollm2-searchqa")
 
 
 def test_the_presets_that_were_asked_for_are_there():
     assert set(preset_names("arpo")) == {*PAPER, *DEEP, *TINY, *SMALL}
-    assert {*PEERS, "tiny-searchqa-dapo", "tiny-searchqa-reinforce-pp"} <= set(preset_names("grpo"))
+    assert {*PEERS, "tiny-searchqa-clip-higher", "tiny-searchqa-reinforce-pp"} <= set(preset_names("grpo"))
     assert set(sweep_names("arpo")) == {"entropy", "roots", "budget", "credit", "window", "browser"}
 
 

@@ -47,7 +47,7 @@ def trees_of(settings, seed=0, tasks=1, leaves=8, fails=lambda origin, turn: Fal
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_hundred_random_trees_of_each_rule_keep_their_budget(rule):
-    """Ten rules, a hundred trees each."""
+    """Eleven rules, a hundred trees each."""
     draw, forked = random.Random(rule), 0
     for seed in range(100):
         leaves = draw.randint(2, 16)
@@ -137,13 +137,11 @@ def test_the_released_rule_is_a_clipped_line_and_the_papers_a_step():
     assert [chance_of(node(0, number), BranchingSettings("early")) for number in (1, 2)] == [1.0, 0.0]
 
 
-def test_entropies_are_normalised_as_printed_and_as_released():
+def test_entropies_are_a_sum_as_released_and_a_mean_for_the_papers_rule():
     """Half a nat a token over twenty: 0.84 in the release's units at V = 151,936, 0.042 from 0 to 1."""
     turn, size = Turn(1, "", "", None, (), entropies=(9.0, *(0.5,) * 30), sampled=(False, *(True,) * 30)), 151_936
-    found = {norm: BranchingSettings(normalise=norm).summary(turn, size) for norm in ("V", "ln V", "k ln V", "auto")}
-    assert found["ln V"] == pytest.approx(0.838, abs=1e-3) and found["k ln V"] == pytest.approx(0.0419, abs=1e-4)
-    assert found["V"] == pytest.approx(0.5 / size) and found["auto"] == found["ln V"]
-    assert BranchingSettings("paper").summary(turn, size) == found["k ln V"]
+    assert BranchingSettings().summary(turn, size) == pytest.approx(0.838, abs=1e-3)
+    assert BranchingSettings("paper").summary(turn, size) == pytest.approx(0.0419, abs=1e-4)
     assert BranchingSettings().summary(replace(turn, sampled=(False,) * 31), size) is None
 
 
@@ -169,6 +167,23 @@ def test_hindsight_forks_at_the_last_result_at_the_highest_entropies_or_where_re
         if value.decisions:
             best = max(value.decisions, key=lambda row: row["score"])
             assert best["forks"] == 1 and value.probe_calls > 0 and lanes.turns > 20
+
+
+def crafted(origin, turn):
+    """Four turns, each but the last with a call, equally unsure; from the third on the policy's tokens are less likely."""
+    logprob = (-0.1, -0.1, -2.1, -1.9)[turn - 1]
+    results = (ToolResult("1", "search", ""),) if turn < 4 else ()
+    scores = {"logprobs": (-9.0, logprob), "entropies": (9.0, 1.0), "sampled": (False, True)}
+    return Turn(0, "", f"{origin}:{turn}", None, (), results, 1.0, terminated=turn == 4, **scores)
+
+
+def test_likelihood_forks_where_that_of_the_policys_own_tokens_changes():
+    """Means before and after: -0.1 and -4.1/3 at turn 2, -0.1 and -2 at 3, -2.3/3 and -1.9 at 4. Two of three are forked."""
+    (tree,) = grow(plan_of(1, 3), ScriptedLockstep(crafted), BranchingSettings("likelihood", roots=1, tokens=3), V)
+    scores = {int(row["node"].rpartition(":")[2]): row["score"] for row in tree.decisions}
+    changes = {2: 4.1 / 3 - 0.1, 3: 1.9, 4: 1.9 - 2.3 / 3}
+    assert scores == pytest.approx({turn: change / math.log(V) for turn, change in changes.items()}, abs=1e-5)
+    assert [int(row["node"].rpartition(":")[2]) for row in tree.decisions if row["forks"]] == [3, 2]
 
 
 def test_rules_that_nobody_knows_are_refused():

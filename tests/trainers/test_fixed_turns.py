@@ -49,6 +49,21 @@ def test_a_batch_has_its_turns_whatever_the_episodes_do():
     assert any(point.turn.truncated for batch, _ in found for lane in batch for point in lane)
 
 
+def test_the_log_has_what_the_policy_is_like_and_how_likely_right_answers_are():
+    """The turns of an episode that succeeded in this batch are looked up by its reward, which ends it."""
+    found, _ = played(batches=6, turns=4)
+    right = 0
+    for batch, told in found:
+        values = [value for lane in batch for point in lane for value in point.turn.entropies]
+        assert told["completions/entropy"] == pytest.approx(sum(values) / len(values))
+        turns = [point.turn for lane in batch for point in lane]
+        won = {turn.origin for turn in turns if turn.reward > 0.5}
+        logprobs = [value for turn in turns if turn.origin in won for value in turn.logprobs]
+        assert told.get("completions/right_logprob", 0.0) == pytest.approx(sum(logprobs) / max(1, len(logprobs)))
+        right += bool(won)
+    assert right > 1
+
+
 def test_only_the_turn_s_own_tokens_are_trained_with_and_without_memory():
     for wrappers in ((("Memory", {"turns": 1}),), ()):
         ((batch, _), *_), _ = played(wrappers=wrappers)

@@ -1,20 +1,13 @@
 """Warm starts of games: detours, solvers without a plan left, turns without a label, and what is said after them."""
 
 import random
-from types import SimpleNamespace
 
 import gymnasium as gym
 
-from agent_envs.core.env import core_of
 from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.evaluation.runs.measures import valid_turn
-from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.wrappers import Memory
-from agent_envs.wrappers.memory import acting_tags
-from tests.needs import needs, require
-from tests.rows import each_row
-from tests.trainers.players import SEARCH
-from trainers.evaluation import in_words, reasoning, turn_stats
+from tests.needs import require
 from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
 from trainers.tiny.fitting import environment_tokenizer
 
@@ -60,49 +53,3 @@ def test_what_a_game_says_after_an_invalid_turn_is_made_of_words():
         assert "Your turn held no action" in note and not [
             piece for piece in tokenizer.tokenize(note) if piece.startswith("<0x")
         ]
-
-
-def test_what_a_policy_says_is_told_in_numbers():
-    played = list(demonstrations(Memory(babyai(), turns=1), 16, Flaws(malformed=0.2, detour=0.4)))
-    results = [EpisodeResult(one, "terminated" if one.last.terminated else "truncated") for one in played]
-    told = turn_stats(results)
-    turns = [turn for one in played for turn in one.turns]
-    assert told["turns"] == len(turns) and told["valid_turns"] == sum(map(valid_turn, turns)) / len(turns)
-    assert 0.5 < told["with_reasoning"] <= 1 and 0 < told["distinct_4grams"] < 0.5 and 0 <= told["repeats"] < 1
-    assert sum(row["episodes"] for row in told["failures"].values()) == sum(not one.success for one in played)
-    words = in_words(told)
-    assert "% of the turns held a valid action: give --warm-start.demonstrations" in words and "16 episodes" in words
-    assert "warning" not in in_words(
-        turn_stats([result for result in results if all(map(valid_turn, result.trajectory.turns))])
-    )
-
-
-@needs("[babyai]")
-def test_reasoning_is_what_stands_beside_the_action():
-    env = babyai()
-    env.reset(seed=0)
-    env.step("THINK: a wall is near\nACTION: turn left")
-    assert reasoning(env.unwrapped.episode.turns[-1]) == "a wall is near"
-    assert reasoning(SimpleNamespace(action="ACTION: drop", parsed=None)) == ""
-    env.step("ACTION:  turn left")
-    assert reasoning(env.unwrapped.episode.turns[-1]) == ""
-    env.step("THINK: ACTION: drop is no way\naction:turn left\nand so on")
-    assert reasoning(env.unwrapped.episode.turns[-1]) == "ACTION: drop is no way and so on"
-
-
-SAID = [
-    ("SearchQA", "I think of towns <search>mayor</search>", "I think of towns"),
-    ("SearchQA", "<search>mayor</search>", ""),
-    ("SearchQA", "so it is <answer>Rome", "so it is"),
-    ("ToolReasoning", "<think>add them</think><search>mayor</search>", "add them"),
-    ("ToolReasoning", "<think></think>\n<search>mayor</search>", ""),
-]
-
-
-@needs("[sandbox]")
-@each_row("name, text, wanted", SAID)
-def test_reasoning_is_what_stands_beside_the_tags_that_act(name, text, wanted):
-    env = gym.make(f"agent_envs:agent_envs/{name}-v0", **(SEARCH if name == "SearchQA" else {}))
-    env.reset(seed=0)
-    env.step(text)
-    assert reasoning(env.unwrapped.episode.turns[-1], acting_tags(core_of(env))) == wanted

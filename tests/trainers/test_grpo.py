@@ -57,7 +57,8 @@ def searched():
 
 def rows_for(groups, settings):
     rows, owners = grpo.rows_of_groups(groups)
-    return grpo.with_advantages(rows, owners, groups, settings)
+    trained, _, signal = grpo.with_advantages(rows, owners, groups, settings)
+    return trained, signal
 
 
 def lowered(row, amount):
@@ -197,7 +198,7 @@ def test_the_kl_is_taken_from_the_reward_of_its_turn():
     # A reference that gives every trained token a logprob lower by 0.1: k1 is 0.1 a token.
     further = [replace(row, reference_logprobs=lowered(row, 0.1)) for row in rows]
     settings = replace(GRPOSettings(), beta=0.5, kl="k1", kl_in="reward")
-    trained, signal = grpo.with_advantages(further, owners, groups, settings)
+    trained, _, signal = grpo.with_advantages(further, owners, groups, settings)
     assert signal == 1.0 and all(any(row.advantages) for row in trained)
     longest = max(len(result.trajectory.turns) for group in groups for result in group.results)
     table = grpo.penalties(further, owners, torch.zeros(6, longest), settings)
@@ -213,7 +214,7 @@ def test_the_correction_weighs_tokens_by_the_trainers_own_logprobs():
     rows, owners = grpo.rows_of_groups(groups)
     skewed = [replace(row, sequence=replace(row.sequence, logprobs=lowered(row, 0.4))) for row in rows]
     weighed, stats = correct_rows(skewed, run_of(model, chat).parts, "token_truncate", 4096)
-    found, _ = grpo.with_advantages(weighed, owners, groups, settings)
+    found, *_ = grpo.with_advantages(weighed, owners, groups, settings)
     for old, row in zip(grpo.with_advantages(rows, owners, groups, settings)[0], found, strict=True):
         assert row.sequence.logprobs == pytest.approx(old.sequence.logprobs, abs=1e-4)
         wanted = [share * 2.718281828**0.4 for share in old.advantages]  # below the cap of 2

@@ -10,13 +10,14 @@ import torch
 from agent_envs import EnvFault
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.core.env import spec_json
+from agent_envs.core.trajectory import Turn
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.toy import ID as GUESS
 from tests.trainers.players import SEARCH, player
 from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.environments import tasks_of_step
-from trainers.sampling import plan_groups, play_groups, trim
+from trainers.sampling import plan_groups, play_groups, trim, turn_means
 from trainers.training.forward import token_logprobs
 
 
@@ -26,6 +27,16 @@ def play(policy, spec, tasks=(0, 1), size=3, key="k"):
 
 def all_sequences(groups):
     return [sequence for group in groups for row in group.sequences for sequence in row]
+
+
+def test_entropy_is_of_all_sampled_tokens_and_the_logprob_of_right_answers_of_theirs():
+    right = Turn(1, "a", "x", None, (), entropies=(9.0, 1.0), logprobs=(9.0, -1.0), sampled=(False, True))
+    wrong = Turn(1, "b", "x", None, (), entropies=(2.0, 3.0), logprobs=(-7.0, -8.0))
+    demonstrated = Turn(2, "a", "x", None, ())
+    told = turn_means([right, wrong, demonstrated], [right, demonstrated])
+    assert told["completions/entropy"] == 2.0 and told["completions/right_logprob"] == -1.0
+    assert turn_means([wrong], [])["completions/entropy"] == 2.5
+    assert "completions/right_logprob" not in turn_means([wrong], [])
 
 
 def test_a_group_starts_alike_and_goes_its_ways():

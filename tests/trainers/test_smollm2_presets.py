@@ -17,7 +17,8 @@ from trainers.veg import VEGSettings
 from trainers.verlog import VerlogSettings
 
 PRESETS = [("grpo", GRPOSettings, "smollm2-searchqa"), ("veg", VEGSettings, "smollm2-veg"),
-           ("arpo", ARPOSettings, "smollm2-toolreasoning"), ("earl", EARLSettings, "smollm2-arithmetic"),
+           ("arpo", ARPOSettings, "smollm2-toolreasoning"), ("arpo", ARPOSettings, "smollm2-searchqa"),
+           ("earl", EARLSettings, "smollm2-arithmetic"),
            pytest.param("verlog", VerlogSettings, "smollm2-babyai", marks=needs("[babyai]"))]  # fmt: skip
 
 

@@ -229,7 +229,7 @@ WAYS = {
     "correction": ["--correction", "sequence_mask"],
     "KL in the reward": ["--beta", "0.1", "--kl-in", "reward", "--kl", "k1", "--drop-flat-groups"],
     "Dr. GRPO": ["--loss", "dr_grpo", "--scale", "none", "--baseline", "leave_one_out"],
-    "DAPO": ["--eps-high", "0.28", "--drop-flat-groups", "--drop-truncated", "--entropy", "0.01"],
+    "clip-higher": ["--eps-high", "0.28", "--drop-flat-groups", "--drop-truncated", "--entropy", "0.01"],
     "GSPO": ["--policy-loss", "gspo", "--loss", "sequence_mean", "--eps-low", "0.0003", "--eps-high", "0.0004"],
     "CISPO": ["--policy-loss", "cispo", "--dual-clip", "0"],
 }

@@ -12,8 +12,8 @@ from benchmarks.arpo_bound import ScriptedLockstep, plan_of
 from tests.trainers.conftest import make_model
 from trainers import grpo
 from trainers.advantages import group_advantages
-from trainers.arpo import distinct_share
-from trainers.arpo_parts import BranchingSettings, grow, shared_once
+from trainers.arpo import distinct_share, shared_once
+from trainers.arpo_parts import BranchingSettings, grow
 from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.training.forward import token_logprobs

@@ -72,6 +72,18 @@ def test_the_result_tells_success_with_feedback_and_without(whole):
     assert all({"eval/success", "eval_bare/success", "entropy"} <= set(row) for row in rows)
 
 
+def test_advice_fades_out_group_by_group(tmp_path):
+    """Over two steps: all of the four groups have it, then two or so (the share is drawn), then none; epsilon is as it was."""
+    run(tmp_path / "run", "--log.episodes", "--feedback-fade", "2", "--steps", "3", "--evaluation.every", "0")
+    steps = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [row["feedback/share"] for row in steps] == [1.0, 0.5, 0.0]
+    rows = [row for row in read_journal(tmp_path / "run" / "episodes-0.jsonl") if "trajectory" in row]
+    episodes = [(row["step"], Trajectory.from_json(row["trajectory"])) for row in rows]
+    for step, share in ((1, 1.0), (2, 0.5), (3, 0.0)):
+        advised = ["feedback" in authors(episode) for number, episode in episodes if number == step]
+        assert len(advised) == 16 and sum(advised) == 16 * share and advised == sorted(advised, reverse=True)
+
+
 def test_without_feedback_it_is_grpo(whole, tmp_path):
     """The same start, tasks and draws: the curve is that of trainers.grpo to the bit; feedback is there in a test alone."""
     result = run(tmp_path / "none", "--feedback", "none", "--test-feedback", "scripted:weak")

@@ -14,14 +14,15 @@ from benchmarks.sweeps import read_sweep, sweep_names
 from tests.needs import needs
 from tests.trainers.test_verlog import a_run, advantages_of, curve, point, run
 from tests.trainers.training.test_critic import with_targets
-from trainers import verlog
+from trainers import verlog, verlog_parts
 from trainers.advantages import DualDiscounts
 from trainers.batching import TrainRow
 from trainers.command_line import parse
 from trainers.fixed_turns import FixedTurns
 from trainers.run import TrainingRun, open_run
-from trainers.training.critic import WarmupSettings, has_settled
+from trainers.training.critic import WarmupSettings
 from trainers.verlog import VerlogSettings
+from trainers.verlog_parts import ended_pairs, has_settled
 
 UNTESTED = ("--evaluation.test-tasks", "0", "--evaluation.every", "0")
 UNTAUGHT = ("--warm-start.demonstrations", "0")
@@ -141,7 +142,7 @@ def test_what_was_earned_is_followed_over_batches_and_only_where_the_episode_end
     settings = VerlogSettings(
         warmup=WarmupSettings(batches=2), discounts=DualDiscounts(gamma_turn=0.5, gamma_token=0.9)
     )
-    found = sorted(verlog.value_return_pairs(pool, rows, settings))
+    found = sorted(ended_pairs(pool, rows, settings))
     assert found == [
         (0.1, pytest.approx(0.25 * 0.9)), (0.2, pytest.approx(0.25)), (0.3, pytest.approx(0.25)), (0.4, pytest.approx(1.0)),
     ]  # fmt: skip
@@ -150,7 +151,7 @@ def test_what_was_earned_is_followed_over_batches_and_only_where_the_episode_end
 def test_a_fault_leaves_open_how_an_episode_ended():
     lane = [point(1, 1), point(1, 1, 1.0, terminated=True)]
     rows = with_targets([TrainRow(turn.sequence, (0.0,) * 3) for turn in lane], [[0.1], [0.2]], 0.0)
-    assert verlog.value_return_pairs([lane], rows, VerlogSettings(warmup=WarmupSettings(batches=1))) == [(0.2, 1.0)]
+    assert ended_pairs([lane], rows, VerlogSettings(warmup=WarmupSettings(batches=1))) == [(0.2, 1.0)]
 
 
 # Whether the loss is steady; explained variance against bootstrapped returns; explained variance, correlation and tokens of
@@ -166,10 +167,11 @@ CHECKS = [
 
 @pytest.mark.parametrize(("steady", "explained", "ended", "goes_on"), CHECKS)
 def test_the_check_of_the_warm_up(tmp_path, monkeypatch, capsys, steady, explained, ended, goes_on):
-    play, whole = FixedTurns.play, []
-    monkeypatch.setattr(verlog, "has_settled", lambda losses: (steady, f"{len(losses)} losses"))
-    monkeypatch.setattr(verlog, "value_return_pairs", lambda *_: whole)
-    monkeypatch.setattr(verlog, "fit", lambda pairs, _: ended if pairs is whole else (explained, 0.5, 7))
+    play = FixedTurns.play
+    monkeypatch.setattr(verlog_parts, "has_settled", lambda losses: (steady, f"{len(losses)} losses"))
+    monkeypatch.setattr(verlog_parts, "ended_pairs", lambda *_: [])
+    monkeypatch.setattr(verlog, "fit", lambda *_: (explained, 0.5, 7))
+    monkeypatch.setattr(verlog_parts, "fit", lambda pairs, _: ended)
 
     def faulty(lanes, turns):
         batch, stats = play(lanes, turns)
@@ -194,8 +196,11 @@ def test_the_check_of_the_warm_up(tmp_path, monkeypatch, capsys, steady, explain
 def test_the_warm_up_goes_on_until_the_loss_has_settled(tmp_path, monkeypatch, most, check, rounds, looks):
     """It is looked at after three rounds and after six, not at every one: a loss that is steady by chance would pass then."""
     seen = []
-    monkeypatch.setattr(verlog, "has_settled", lambda losses: (seen.append(len(losses)) or len(losses) >= 6, "losses"))
-    monkeypatch.setattr(verlog, "fit", lambda *_: (0.9, 0.5, 7))
+    monkeypatch.setattr(
+        verlog_parts, "has_settled", lambda losses: (seen.append(len(losses)) or len(losses) >= 6, "losses")
+    )
+    for module in (verlog, verlog_parts):
+        monkeypatch.setattr(module, "fit", lambda *_: (0.9, 0.5, 7))
     words = [*UNTESTED, *UNTAUGHT, check, "--warmup.rounds", "3", "--warmup.most-rounds", most]
     if check == "--warmup.check" and rounds < 5:
         with pytest.raises(AgentEnvsError, match="the critic has not settled: losses"):

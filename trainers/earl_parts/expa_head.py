@@ -11,7 +11,7 @@ mode: the whole vocabulary is open as well. Without it no token is, and the lang
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate.utils import extract_model_from_parallel
@@ -21,7 +21,6 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
 from trainers.training.forward import HEAD_FILE, ExtraHead, TokenScores, bare_model, check_head
 
-Start = Literal["first", "mean"]
 _NAME, _KEYS = "expanded_head", ("expanded_head.weight", "expanded_head.bias")
 _TENSORS = "expanded_head.safetensors"
 
@@ -143,8 +142,10 @@ def _entropies(logits: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
     return -(logprobs.exp() * logprobs).sum(-1)
 
 
-def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: Start = "first") -> ExpandedHead:
+def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow]) -> ExpandedHead:
     """Give a model a trainable expanded head, in place of one that it has; return it; UsageError for unfit rows or models.
+
+    A row starts as the language head's row of its description's first token.
 
     It is `model.expanded_head` from then on: parameters, state_dict, moves between devices and checkpoints have it, and
     the model's own `save_pretrained` leaves it out. To train the head alone, call `model.requires_grad_(False)` before. With
@@ -153,21 +154,17 @@ def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: St
     Args:
         model: a causal language model of transformers, bare or with adapters of peft.
         rows: `env.expanded_vocabulary(...)`, whose first id is the width of the language head.
-        start: a row starts as the language head's row of its description's first token, or as the mean over all of them.
 
     Raises:
         UsageError: the rows are of another vocabulary, or logits are no plain product of states and rows.
     """
     language = _language_head(model)
-    if start not in ("first", "mean"):
-        raise UsageError(f"start={start!r}: an expanded action starts from the first token of its text, or the mean")
     table = language.weight.detach()
-    descriptions = [row.description if start == "mean" else (row.start,) for row in rows[1:]]
-    if not descriptions or rows[1].token_id != len(table):
+    if len(rows) < 2 or rows[1].token_id != len(table):
         raise UsageError(f"expanded actions begin at id {len(table)}, the width of the model's language head")
     # Weights that train are at least float32, whatever the frozen ones are.
     dtype = torch.promote_types(table.dtype, torch.float32)
-    weight = torch.stack([table[list(tokens)].to(dtype).mean(0) for tokens in descriptions])
+    weight = table[[row.start for row in rows[1:]]].to(dtype)
     return _register(model, ExpandedHead(rows, weight))
 
 

@@ -1,19 +1,14 @@
-"""A trained sorting policy is played on every permutation, for its figures and its decision trees.
-
-python -m trainers.earl --extract RUN
-"""
+"""A trained sorting policy is played on every permutation, for its figures and its decision trees."""
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from agent_envs.base.errors import UsageError
 from agent_envs.core.env import core_of
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.episode_runner import Planned
 from trainers.figures.decision_tree import permutation_tasks, write_trees
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun
 from trainers.settings import RunSettings
 
 
@@ -47,22 +42,3 @@ def sorting_result(settings: RunSettings, run: TrainingRun) -> dict[str, Any]:
     best = next(tree for tree in trees if tree["size"] == sizes[-1])
     figures = {name: best["policy"][name] for name in ("accuracy", "comparisons", "swaps")}
     return figures | {"direction": best["direction"], "trees": trees}
-
-
-def extract(settings: RunSettings, folder: Path) -> None:
-    """Play a run's best policy on all permutations, write its trees, print figures; UsageError if there is nothing to draw.
-
-    Raises:
-        UsageError: it has no checkpoint, it has not learnt to sort, or it is measured with a temperature.
-    """
-    with open_run(settings, folder) as run:
-        if run.fresh:
-            raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")
-        run.load_best()
-        result = sorting_result(settings, run)
-    if not result:
-        raise UsageError(f"{folder}: {settings.env.id} is no sorting task that is played greedily; there is no tree")
-    for tree in result["trees"]:
-        figures = ", ".join(f"{name} {tree['policy'][name]:.4f}" for name in ("accuracy", "comparisons", "swaps"))
-        print(f"Sort-{tree['size']} {tree['direction']}: {figures}")
-    print(f"{folder / 'trees'}")

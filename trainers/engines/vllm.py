@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,6 +35,7 @@ from trainers.engines.kv_cache import evaluating
 
 # In-process, since vLLM's own processes start and end slowly on a CPU; threads as torch has them; a small cache.
 _ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "1"}
+Probe = Sequence[Sequence[int]]  # rows of two tokens or more that never change; the first of each has no logprob
 # vLLM reports its use over the network unless it is told not to.
 _ANYWHERE = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
 
@@ -58,45 +59,15 @@ def keep_global_state() -> Iterator[None]:
         torch.set_num_threads = threads
 
 
-@contextmanager
-def silent_saving() -> Iterator[None]:
-    """Keep transformers from drawing a progress bar for every save."""
-    was_enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if was_enabled:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
 class StaleWeights(RuntimeError):
     """An engine's logprobs differ from the trainer's by more than rounding: it samples from other weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncProbe:
-    """Token sequences that never change, on which an engine and the trainer are compared.
-
-    Attributes:
-        sequences: each of two tokens or more; the first of each has no logprob.
-    """
-
-    sequences: tuple[tuple[int, ...], ...]
-
-    def __init__(self, sequences: Iterable[Iterable[int]]) -> None:
-        """Take sequences of two tokens or more; UsageError for shorter ones, or none."""
-        rows = tuple(tuple(int(token) for token in sequence) for sequence in sequences)
-        if not rows or min(map(len, rows)) < 2:
-            raise UsageError("a probe needs at least one sequence, and two tokens in each")
-        object.__setattr__(self, "sequences", rows)
-
-
-def probe_logprobs(model: Any, probe: SyncProbe) -> list[list[float]]:
+def probe_logprobs(model: Any, probe: Probe) -> list[list[float]]:
     """Return the logprobs of a probe under the trainer's model: one a token from the second on, at temperature 1."""
     logprobs = []
     with torch.no_grad(), evaluating(model):
-        for sequence in probe.sequences:
+        for sequence in probe:
             ids = torch.tensor([sequence], device=model.device)  # (1, tokens)
             logits = model(input_ids=ids, use_cache=False).logits[0, :-1].float()  # (tokens - 1, vocabulary)
             token_logprobs = logits.log_softmax(-1).gather(-1, ids[0, 1:, None])
@@ -149,7 +120,7 @@ class VLLMEngine:
     def __init__(
         self, folder: str | Path, *, tokenizer: str | Path | None = None, batch: int = 64,
         eos_ids: Iterable[int] | None = None, max_length: int | None = None, dtype: str = "auto", lora_rank: int = 0,
-        top_logprobs: int = 20, probe: SyncProbe | None = None, tolerance: float = 1e-3, memory_share: float = 0.4,
+        top_logprobs: int = 20, probe: Probe | None = None, tolerance: float = 1e-3, memory_share: float = 0.4,
         sync_folder: str | Path | None = None, **options: Any,
     ) -> None:  # fmt: skip
         """Load a model; with `lora_rank`, its base alone, and `sync` must bring an adapter before anything is sampled.
@@ -172,6 +143,7 @@ class VLLMEngine:
         """
         on_gpu = torch.cuda.is_available()
         set_variables(on_gpu)
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call] # or every sync draws one
         try:
             from vllm import LLM
         except ModuleNotFoundError as missing:
@@ -257,8 +229,7 @@ class VLLMEngine:
         if self._with_lora:
             self._load_adapter(model, folder)
         else:
-            with silent_saving():
-                model.save_pretrained(folder, state_dict=weights_in(model, self._type))
+            model.save_pretrained(folder, state_dict=weights_in(model, self._type))
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
         self.forget()
         gap = check_sync(self.probe(), probe_logprobs(model, self._probe), self._tolerance)
@@ -284,10 +255,10 @@ class VLLMEngine:
         from vllm import SamplingParams
 
         params = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
-        outputs = self._ask(self._probe.sequences, [params] * len(self._probe.sequences))
+        outputs = self._ask(self._probe, [params] * len(self._probe))
         return [
             [entry[token].logprob for entry, token in zip(output.prompt_logprobs[1:], ids[1:], strict=True)]
-            for output, ids in zip(outputs, self._probe.sequences, strict=True)
+            for output, ids in zip(outputs, self._probe, strict=True)
         ]
 
     def _load_adapter(self, model: Any, folder: Path) -> None:
@@ -370,11 +341,11 @@ def _joined(first: Generated, second: Generated) -> Generated:
     return Generated(*parts, second.finish)
 
 
-def _random_probe(vocabulary: int, longest: int) -> SyncProbe:
+def _random_probe(vocabulary: int, longest: int) -> Probe:
     """Return four short rows of random tokens, always the same, by which a synchronisation of weights is checked."""
     generator = random.Random("probe of VLLMEngine")
     length = min(32, longest - 1)
-    return SyncProbe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])
+    return [tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)]
 
 
 def _rank_for(rank: int) -> int:

@@ -25,7 +25,6 @@ from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.rollout.episode_runner import run_episode
 from trainers.batching import MicroBatch, TrainRow
-from trainers.contracts import TokenSequence
 from trainers.environments import stacks_of, tasks_of_step, wrap
 from trainers.episode_agents import Act, EpisodeAgent
 from trainers.expanded_actions import expanded_parts
@@ -226,7 +225,7 @@ def _turns(text: str, origin: str) -> tuple[Turn, ...]:
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
     """Fine-tune on demonstrations until steps end or success settles, with an own optimiser; the result is in `run.memory`."""
     episodes = list(warm_start_episodes(settings, run, seed))
-    rows = rows_of(episodes, run.parts, settings.train_on)
+    rows = rows_of(episodes, run.parts)
     optimiser = Optimiser(run.parts.model, settings.optim, settings.steps)
     success = run.parts.processes.mean([float(one.success) for one in episodes])
     report, settling = stage_lines("warm start"), Settling(settings, success)
@@ -310,15 +309,13 @@ def imitation_step(rows: list[TrainRow], parts: RunParts, optimiser: Optimiser, 
     return stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}
 
 
-def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[TrainRow]:
-    """Return episodes as rows, all tokens trained if `train_on` is "all"; too long ones are left out; UsageError for none.
+def rows_of(episodes: Sequence[Trajectory], parts: RunParts) -> list[TrainRow]:
+    """Return episodes as rows whose actions are trained; too long ones are left out; UsageError for none.
 
     Raises:
         UsageError: there are none.
     """
     sequences = [trim(seq) for episode in episodes for seq in parts.encode(episode)]
-    if train_on == "all":
-        sequences = [train_all_tokens(sequence) for sequence in sequences]
     fitting = [sequence for sequence in sequences if len(sequence.ids) <= parts.max_context]
     if left := len(sequences) - len(fitting):
         longest = f"sampling.max_context={parts.max_context}"
@@ -334,9 +331,3 @@ def action_tokens(rows: Sequence[TrainRow]) -> set[int]:
     """Return the tokens that the actions of demonstrations are made of."""
     pairs = (pair for row in rows for pair in zip(row.sequence.ids, row.sequence.turns, strict=True))
     return {token for token, turn in pairs if turn}
-
-
-def train_all_tokens(sequence: TokenSequence) -> TokenSequence:
-    """Return a sequence of which all tokens but the first, which nothing predicts, are trained."""
-    legal = tuple(numbers or (0,) for numbers in sequence.legal)  # where nothing was decided, a token came next
-    return replace(sequence, trained=(False, *(True,) * (len(sequence.ids) - 1)), legal=legal)

@@ -9,5 +9,5 @@ Modules, in reading order:
     critic: a value model beside the policy, its loss, its explained variance.
     optimise: AdamW, its schedule, clipping; one gradient step over rows; sums, means and shares over processes (GPUs).
     checkpoints: checkpoints that survive a kill, resuming, the best weights; folders written whole or not at all.
-    metrics: metrics.jsonl, TensorBoard, trackio, Weights & Biases, the live table.
+    metrics: metrics.jsonl, TensorBoard, trackio, Weights & Biases, lines on the screen.
 """

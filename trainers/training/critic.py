@@ -6,7 +6,6 @@ It reads the decoder's states that predict those tokens. Its head is linear and 
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 from typing import Any, Literal
 
 import torch
@@ -51,8 +50,8 @@ class WarmupSettings:
         rounds: over them, each with advantages of the critic as it stands.
         most_rounds: with `check`, go on for `rounds` more, and again, where the loss has not settled, up to so many in all.
         share: of the turns that a round trains on, drawn anew.
-        check: stop unless the value loss has settled (`has_settled`), values explain a part of the returns, which hold the
-            critic's own, and rise with what was earned in the episodes that ended, if any did, which holds none.
+        check: ours: stop unless the value loss has settled (`verlog_parts.has_settled`), values explain a part of the returns,
+            which hold the critic's own, and rise with what was earned in the episodes that ended, if any did, which holds none.
     """
 
     batches: int = 40
@@ -150,19 +149,6 @@ def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, fl
     return 1 - (squares - 2 * both + paid) / spread, together, int(count)
 
 
-def has_settled(losses: Sequence[float]) -> tuple[bool, str]:
-    """Return whether value losses over the same turns, before the first round and after each, have settled, and words about it.
-
-    The mean of the last quarter of the rounds, two to six, is held against that of as many rounds before: it differs by less
-    than two rounds of a tenth each would make, either way (0.81 to 1 / 0.81). Single rounds scatter by a tenth by chance, and
-    further back than twelve rounds nothing counts: more rounds let a loss settle that fell before.
-    """
-    count = min(6, len(losses) // 2, max(2, (len(losses) - 1) // 4))
-    before, last = fmean(losses[-2 * count : -count]), fmean(losses[-count:])
-    steady = 0.81 * before <= last <= before / 0.81
-    return steady, f"value loss {before:.4f} -> {last:.4f}, means of {count} rounds each"
-
-
 def with_targets(row: TrainRow, values: Sequence[float], advantages: Sequence[float]) -> TrainRow:
     """Return a row with what its critic learns from, given for its trained tokens alone; returns are their sum."""
     places = [place for place, trained in enumerate(row.sequence.trained) if trained]
@@ -175,6 +161,12 @@ def with_targets(row: TrainRow, values: Sequence[float], advantages: Sequence[fl
     returns = [value + advantage for value, advantage in zip(values, advantages, strict=True)]
     columns = {"returns": spread(returns), "values": spread(values), "first": spread([1.0])}
     return replace(row, advantages=spread(advantages), more=columns)
+
+
+def value_return_pairs(rows: Sequence[TrainRow]) -> list[tuple[float, float]]:
+    """Return values beside returns, which hold values themselves, of the trained tokens of rows with a critic's columns."""
+    columns = ((row.more["values"], row.more["returns"], row.sequence.trained) for row in rows)
+    return [(value, target) for row in columns for value, target, trained in zip(*row, strict=True) if trained]
 
 
 def critic_step(

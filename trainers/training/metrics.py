@@ -1,4 +1,4 @@
-"""Metrics of training go into a file and a live table, and by flag to TensorBoard, trackio and Weights & Biases.
+"""Metrics of training go into a file and a line a step, and by flag to TensorBoard, trackio and Weights & Biases.
 
 Names are TRL's: `reward`, `reward_std`, `frac_reward_zero_std`, `entropy`, `clip_ratio/*`, `completions/*`, `tools/*`,
 `num_tokens`, `grad_norm`, `step_time`, `kl`, `learning_rate`, `loss`; those of evaluations begin with `eval/`. A metric
@@ -7,7 +7,6 @@ Names are TRL's: `reward`, `reward_std`, `frac_reward_zero_std`, `entropy`, `cli
 
 import math
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from importlib import import_module
@@ -20,8 +19,7 @@ from agent_envs.base.terminal import show
 from trainers.settings import LogSettings
 
 METRICS_FILE = "metrics.jsonl"
-TABLE_METRICS = ("reward", "eval/success", "loss", "kl", "entropy", "completions/mean_length", "grad_norm", "step_time")
-_LIVE_ROWS = 12
+LINE_METRICS = ("reward", "eval/success", "loss", "kl", "entropy", "completions/mean_length", "grad_norm", "step_time")
 
 Sink = Callable[[int, dict[str, float]], None]
 
@@ -35,7 +33,6 @@ class Metrics(AbstractContextManager["Metrics"]):
         settings: LogSettings | None = None,
         *,
         total_steps: int = 0,
-        names: tuple[str, ...] = TABLE_METRICS,
         quiet: bool = False,
         enabled: bool = True,
     ) -> None:
@@ -44,9 +41,8 @@ class Metrics(AbstractContextManager["Metrics"]):
         Args:
             folder: of the run; rows go to `metrics.jsonl` in it.
             settings: what is written beside the file.
-            total_steps: for the table's title; 0 if unknown.
-            names: which metrics the table has, where they are there.
-            quiet: no table and no lines.
+            total_steps: for the lines; 0 if unknown.
+            quiet: no lines.
             enabled: False writes and shows nothing.
 
         Raises:
@@ -66,7 +62,7 @@ class Metrics(AbstractContextManager["Metrics"]):
         if settings.tensorboard:
             self._add(*_tensorboard(folder / "tensorboard"))
         if not quiet:
-            self._add(*_console(total_steps, names))
+            self._add(_lines(total_steps), lambda: None)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step. A step may be written several times: later values of a name replace earlier ones.
@@ -144,51 +140,12 @@ def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], 
     return lambda step, metrics: module.log(metrics, step=step), lambda: module.finish()
 
 
-def _console(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
-    """Return the console's sink and its closer: a live table in a terminal, lines elsewhere."""
-    return _live_table(total_steps, names) if sys.stderr.isatty() else (_lines(total_steps, names), lambda: None)
-
-
-def _lines(total_steps: int, names: tuple[str, ...]) -> Sink:
+def _lines(total_steps: int) -> Sink:
     """Return a sink that prints one line a step to stderr."""
 
     def sink(step: int, metrics: dict[str, float]) -> None:
         """Print a step's chosen metrics as a line on stderr."""
-        cells = [f"{name} {metrics[name]:.4g}" for name in names if name in metrics]
+        cells = [f"{name} {metrics[name]:.4g}" for name in LINE_METRICS if name in metrics]
         show(f"step {step}{f'/{total_steps}' if total_steps else ''}: {', '.join(cells)}", file=sys.stderr)
 
     return sink
-
-
-def _live_table(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
-    """Start a live table of the last steps on stderr; metrics of the same step are merged. Return its sink and closer."""
-    from rich.console import Console
-    from rich.live import Live
-
-    rows: deque[tuple[int, dict[str, float]]] = deque(maxlen=_LIVE_ROWS)
-    live = Live(console=Console(stderr=True), auto_refresh=False)
-    live.start()
-
-    def sink(step: int, metrics: dict[str, float]) -> None:
-        """Add a step's metrics to the table, or to its row of the same step, and draw it."""
-        if rows and rows[-1][0] == step:
-            metrics = {**rows.pop()[1], **metrics}
-        rows.append((step, metrics))
-        live.update(metrics_table(list(rows), total_steps, names), refresh=True)
-
-    return sink, live.stop
-
-
-def metrics_table(rows: list[tuple[int, dict[str, float]]], total_steps: int, names: tuple[str, ...]) -> Any:
-    """Return a rich table of steps, with those of the table's metrics that some step has."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    columns = [name for name in names if any(name in metrics for _, metrics in rows)]
-    title = f"step {rows[-1][0]} of {total_steps}" if total_steps else f"step {rows[-1][0]}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for head in ("step", *columns):
-        table.add_column(head, justify="right", overflow="fold")
-    for step, metrics in rows:
-        table.add_row(str(step), *(f"{metrics[name]:.4g}" if name in metrics else "" for name in columns))
-    return table

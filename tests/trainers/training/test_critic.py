@@ -19,11 +19,11 @@ from trainers.training.critic import (
     WarmupSettings,
     critic_step,
     fit,
-    has_settled,
     value_loss,
     values_of,
 )
 from trainers.training.optimise import Optimiser, Processes
+from trainers.verlog_parts import has_settled
 
 FAST = OptimSettings(learning_rate=1e-2)
 

@@ -11,7 +11,6 @@ from tests.trainers.conftest import VOCABULARY, make_model
 from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.expa_head import attach_head, load_head
-from trainers.imitation.imitating import train_all_tokens
 from trainers.settings import ModelSettings
 from trainers.tiny.models import word_tokenizer
 from trainers.training import forward
@@ -149,27 +148,6 @@ def test_a_frozen_base_trains_the_head_alone():
         (token_scores(model, micro).logprobs * micro.advantages).sum().backward()
     assert [name for name, p in model.named_parameters() if p.grad is not None] == ["expanded_head.weight"]
     assert head_of(model).weight.grad.abs().sum() > 0
-
-
-def test_what_is_shown_may_be_learnt_as_well():
-    """`train_on=all`: where nothing was decided, a token of the vocabulary is what came next."""
-    model, row = model_of(), expanded_rows(1)[0]
-    whole = TrainRow(train_all_tokens(row.sequence), (0.0,) * len(row.sequence.ids))
-    (micro,) = micro_batches([whole], 10_000, 0)
-    assert micro.trained[0].tolist() == [False] + [True] * (len(row.sequence.ids) - 1)
-    with torch.no_grad():
-        scores = token_scores(model, micro, 1.0)
-        states = model.get_decoder()(input_ids=micro.ids, use_cache=False).last_hidden_state[0]
-        plain = model.lm_head(states).log_softmax(-1)
-    for place in range(1, len(row.sequence.ids)):
-        if not row.sequence.trained[place]:
-            assert float(scores.logprobs[0, place]) == pytest.approx(
-                float(plain[place - 1, row.sequence.ids[place]]), abs=1e-6
-            )
-    own = brute_force(model, row, 1.0)[:, 0]
-    assert torch.allclose(scores.logprobs[0][torch.tensor(row.sequence.trained)].double(), own, atol=1e-6)
-    text = TokenSequence((1, 2, 3), (False, False, True), (0.0,) * 3, (0, 0, 1))
-    assert train_all_tokens(text) == TokenSequence((1, 2, 3), (False, True, True), (0.0,) * 3, (0, 0, 1))
 
 
 def test_a_merged_model_keeps_its_head(tmp_path):

@@ -1,15 +1,13 @@
 """Rows survive kills and resumes; every sink gets them; what is missing is told in a line."""
 
-import io
 import json
-import os
 import sys
 
 import pytest
 
 from agent_envs.base.errors import UsageError
 from trainers.settings import LogSettings
-from trainers.training.metrics import Metrics, metrics_table, read_metrics
+from trainers.training.metrics import Metrics, read_metrics
 
 
 def test_rows_come_back_by_step_and_the_last_write_of_a_step_counts(tmp_path):
@@ -58,35 +56,6 @@ def test_away_from_a_terminal_a_step_is_a_line(tmp_path, capsys):
     with Metrics(tmp_path, total_steps=7) as metrics:
         metrics.log(3, {"reward": 0.5, "hidden": 1.0, "grad_norm": 0.123456})
     assert capsys.readouterr().err == "step 3/7: reward 0.5, grad_norm 0.1235\n"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of its own")
-def test_on_a_terminal_a_table_is_live(tmp_path, monkeypatch):
-    import pty
-
-    ours, theirs = pty.openpty()
-    with os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.setenv("COLUMNS", "100")
-        with Metrics(tmp_path, total_steps=2) as metrics:
-            metrics.log(1, {"reward": 0.25})
-            metrics.log(2, {"reward": 0.75})
-        seen = os.read(ours, 100_000).decode()
-    os.close(ours)
-    assert "step 2 of 2" in seen and "0.25" in seen and "0.75" in seen
-
-
-def test_the_table_has_only_metrics_that_are_there():
-    from rich.console import Console
-
-    out = io.StringIO()
-    rows = [(8, {"reward": 0.5}), (9, {"reward": 0.25, "kl": 0.001})]
-    Console(file=out, width=80).print(metrics_table(rows, 20, ("reward", "kl", "entropy")))
-    lines = [line.split() for line in out.getvalue().splitlines() if line.strip()]
-    assert lines[0] == ["step", "9", "of", "20"]
-    assert lines[1] == ["step", "reward", "kl"]
-    assert lines[-2:] == [["8", "0.5"], ["9", "0.25", "0.001"]]
 
 
 def test_tensorboard_has_every_scalar_and_hides_what_a_resume_replaces(tmp_path):

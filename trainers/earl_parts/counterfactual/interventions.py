@@ -88,7 +88,7 @@ class Interventions:
         for (key, (item, result)), positions in zip(episodes.items(), scores, strict=True):
             if not positions.places:
                 continue
-            number = draw_position(positions.log_weights, self._settings, uniform_of(key))
+            number = draw_position(positions.log_weights, self._settings.sampling, uniform_of(key))
             place, (logprob,) = positions.places[number], positions.logprobs[number]
             if item.spec not in envs:
                 envs[item.spec] = gym.make(EnvSpec.from_json(item.spec))
@@ -120,7 +120,7 @@ class Interventions:
         for sequence, positions, key in zip(sequences, scores, keys, strict=True):
             if not positions.places:
                 continue
-            number = draw_position(positions.log_weights, self._settings, uniform_of(key))
+            number = draw_position(positions.log_weights, self._settings.sampling, uniform_of(key))
             place = positions.places[number]
             turn = sequence.turns[place]
             mine = [at for at in range(place) if sequence.trained[at] and sequence.turns[at] == turn]

@@ -35,36 +35,23 @@ DECAY, START = 0.9, 1e-3  # of the released moving average of gains
 
 @dataclass(frozen=True)
 class CounterfactualSettings:
-    """The settings of counterfactual episodes, which have a routing action forced. 0 is the rule's own number.
+    """The settings of counterfactual episodes, which have a routing action forced.
 
     Attributes:
         rule: "paper", "released" (see `trainers.earl_parts.counterfactual.optimisation`), or "off".
         encourage: which routing action a step encourages: "fixed", "round_robin", "average" (one that gained more so far is
             drawn more often); empty for the rule's own: in turn with "paper", which leaves it open, "average" with "released".
         action: the name of the fixed one; empty for the first.
-        position_temperature: of the draw among positions.
-        top_k: draw among so many likeliest positions; more than there are for all.
-        top_p: draw among the fewest positions that hold this much probability; 1 for all.
         train_forced: train the forced action as well, as the released code does.
     """
 
     rule: Rule = "off"
     encourage: Literal["", "fixed", "round_robin", "average"] = ""
     action: str = ""
-    position_temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 0.0
     train_forced: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse, with a UsageError, numbers out of their range and what would be ignored."""
-        if self.position_temperature and not 1e-3 <= self.position_temperature < math.inf:
-            raise UsageError(
-                f"counterfactual.position_temperature={self.position_temperature}: above 0 (1e-3 at least), "
-                "or 0 for the rule's own"
-            )
-        if self.top_k < 0 or not 0 <= self.top_p <= 1:
-            raise UsageError("counterfactual.top_k is >= 0, counterfactual.top_p from 0 to 1; 0 for the rule's own")
+        """Refuse, with a UsageError, an action that would be ignored."""
         if self.action and self.encourage not in ("", "fixed"):
             raise UsageError(
                 f"counterfactual.action={self.action!r} has no meaning with counterfactual.encourage={self.encourage}"
@@ -77,14 +64,9 @@ class CounterfactualSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling parameters of positions.
-
-        Raises:
-            UsageError: the rule is "off".
-        """
+        """The sampling parameters of positions; UsageError where the rule is "off"."""
         _check_rule(self.rule)
-        own = DEFAULT_SAMPLING[self.rule]
-        return Sampling(self.position_temperature or own.temperature, self.top_k or own.top_k, self.top_p or own.top_p)
+        return DEFAULT_SAMPLING[self.rule]
 
 
 def _check_rule(rule: str) -> None:
@@ -127,18 +109,18 @@ def failed_groups(rewards: Sequence[float], groups: Sequence[Hashable], rule: Ru
     return {name for name, group_rewards in members.items() if has_failed(group_rewards, rule)}
 
 
-def draw_position(log_weights: Sequence[float], settings: CounterfactualSettings, uniform: float) -> int:
+def draw_position(log_weights: Sequence[float], sampling: Sampling, uniform: float) -> int:
     """Return the number of a position, drawn with probability proportional to its weight ** (1 / temperature).
 
-    The filters of the settings come after the temperature: top-k, then top-p of what that leaves.
+    The filters come after the temperature: top-k, then top-p of what that leaves.
 
     Args:
         log_weights: see `Positions`; not empty.
-        settings: temperature, top-k and top-p, or the rule's own.
+        sampling: temperature, top-k and top-p, see `CounterfactualSettings.sampling`.
         uniform: in [0, 1), see `uniform_of`.
     """
     weights = torch.tensor([log_weights], dtype=torch.float64)
-    return int(draw(weights, torch.tensor([uniform], dtype=torch.float64), settings.sampling).ids[0])
+    return int(draw(weights, torch.tensor([uniform], dtype=torch.float64), sampling).ids[0])
 
 
 def uniform_of(key: str) -> float:

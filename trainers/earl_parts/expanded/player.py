@@ -26,7 +26,6 @@ from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.services.run_services import Services
 from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
-from trainers.earl_parts.expa_head import Start as HeadStart
 from trainers.earl_parts.expanded.sequences import ExpandedChat, StartState, TextRun, WalkingEpisode, vocabulary_rows
 from trainers.engines.decode import check_sampling, draw, uniforms
 from trainers.engines.kv_cache import check_cacheable, evaluating, run_cached
@@ -36,13 +35,13 @@ from trainers.tokens import ChatTokenizer
 from trainers.training.forward import bare_model, head_is_in, head_of
 
 
-def give_head(model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any], folder: str, start: HeadStart) -> None:
+def give_head(model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any], folder: str) -> None:
     """Give a model the output rows of expanded actions: those saved in a folder, where it has some, else new ones."""
     if head_is_in(Path(folder)):
         load_head(model, Path(folder))
         return
     width = bare_model(model).get_output_embeddings().weight.shape[0]
-    attach_head(model, vocabulary_rows(env, chat, width), start)
+    attach_head(model, vocabulary_rows(env, chat, width))
 
 
 class ExpandedPlayer:

@@ -80,7 +80,7 @@ def test_positions_are_drawn_with_the_probabilities_of_the_formula(chosen, numbe
     log_weights = [generator.gauss(-3, 2 if chosen.rule == "paper" else 12) for _ in range(14)]
     expected = formula(log_weights, *numbers)
     count = 4_000
-    seen = Counter(draw_position(log_weights, chosen, uniform_of(f"row {row}")) for row in range(count))
+    seen = Counter(draw_position(log_weights, chosen.sampling, uniform_of(f"row {row}")) for row in range(count))
     assert not any(seen[place] for place, share in enumerate(expected) if share == 0)
     kept = [place for place, share in enumerate(expected) if share > 0]
     assert len(kept) == (14 if chosen.rule == "paper" else len(kept)) and 2 < len(kept)
@@ -97,7 +97,7 @@ def test_positions_are_drawn_with_the_probabilities_of_the_formula(chosen, numbe
     st.floats(0, 1, exclude_max=True),
 )
 def test_a_uniform_is_inverted_through_the_enumerated_distribution(log_weights, temperature, top_k, top_p, uniform):
-    chosen = CounterfactualSettings("paper", position_temperature=temperature, top_k=top_k, top_p=top_p)
+    chosen = Sampling(temperature, top_k, top_p)
     shares = formula(log_weights, temperature, top_k, top_p)
     borders = list(itertools.accumulate(shares))
     place = draw_position(log_weights, chosen, uniform)
@@ -105,25 +105,19 @@ def test_a_uniform_is_inverted_through_the_enumerated_distribution(log_weights, 
         assert place == next(number for number, border in enumerate(borders) if uniform < border)
 
 
-def test_what_is_not_set_is_the_rules_own():
+def test_positions_are_drawn_as_the_rule_says():
     assert PAPER.sampling == Sampling(1.0, 0, 1.0) and RELEASED.sampling == Sampling(10.0, 10, 0.9)
-    assert CounterfactualSettings("released", top_k=3).sampling == Sampling(10.0, 3, 0.9)
-    chosen = CounterfactualSettings("paper", position_temperature=2.0, top_p=0.5)
-    assert chosen.sampling == Sampling(2.0, 0, 0.5)
 
 
 def test_released_flattens_what_paper_tells_apart():
     log_weights = [-20.0, -1.0, -20.0]
     assert formula(log_weights, 1.0, 99, 1.0)[1] > 0.999
-    drawn = Counter(draw_position(log_weights, RELEASED, uniform_of(str(row))) for row in range(300))
+    drawn = Counter(draw_position(log_weights, RELEASED.sampling, uniform_of(str(row))) for row in range(300))
     assert set(drawn) == {0, 1, 2} and drawn[1] < 270
-    assert {draw_position(log_weights, PAPER, uniform_of(str(row))) for row in range(300)} == {1}
+    assert {draw_position(log_weights, PAPER.sampling, uniform_of(str(row))) for row in range(300)} == {1}
 
 
 def test_settings_that_name_nothing_are_refused():
-    for wrong in ({"position_temperature": -1.0}, {"position_temperature": math.nan}, {"top_k": -1}, {"top_p": 1.5}):
-        with pytest.raises(UsageError, match=f"counterfactual.{next(iter(wrong))}"):
-            CounterfactualSettings("paper", **wrong)
     with pytest.raises(UsageError, match="no meaning with counterfactual.encourage=average"):
         CounterfactualSettings("paper", encourage="average", action="swap")
     with pytest.raises(UsageError, match="rule='off'"):
