@@ -71,7 +71,8 @@ def test_no_words_stand_before_their_tags(name):
 def test_a_worked_program_is_no_longer_than_small_replies(count):
     _, messages = opened("agent_envs/ToolReasoning-v0", examples=count)
     program, *answers = [message["content"] for message in messages if message["role"] == "assistant"]
-    assert "<python>" in program and program.count("\n") < 7 and all("\\boxed" in answer for answer in answers)
+    # 46 tokens of SmolLM2's tokenizer; with 51 its copies were cut at 48.
+    assert "<python>" in program and len(program) < 107 and all("\\boxed" in answer for answer in answers)
 
 
 @pytest.mark.parametrize("env_id", ["agent_envs/BabyAI-v0", "agent_envs/SearchQA-v0"])

@@ -48,7 +48,7 @@ def next_action(env: TurnEnv) -> str:
     printed = _last_print(episode, scenario.code)
     runs = PYTHON in core.offered and state.programs < most[PYTHON] and scenario.code not in call_texts
     if has_facts and scenario.code and not printed and runs and left > 1:
-        return _thought("The rest is a calculation.", core.actions.rendered(PYTHON, scenario.code))
+        return _thought("Calculate", core.actions.rendered(PYTHON, scenario.code))
     gold = episode.task.gold
     answer = max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
     if scenario.code:
