@@ -80,10 +80,10 @@ def option(words: list[str], name: str, value_name: str = "value") -> str:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument(name, dest="value", default="")
     try:
-        known, words[:] = parser.parse_known_args(words)
+        values, words[:] = parser.parse_known_args(words)
     except argparse.ArgumentError:
         raise UsageError(f"{name} needs a {value_name}") from None
-    return str(known.value)
+    return str(values.value)
 
 
 def option_names(kind: type, above: str = "") -> set[str]:
