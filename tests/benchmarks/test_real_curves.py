@@ -59,8 +59,7 @@ def trainer(monkeypatch, tmp_path):
         success = {"success": 0.25 + 0.01 * len(log), "interval": [0.0, 1.0], "valid_actions": 0.9}
         (out / "result.json").write_text(json.dumps({"before": success, "after": success}))
         solved = 16 + 8 * ("grpo" in name)
-        row = {"measure": "after"}
-        rows = [row | {"task": f"{n}", "cluster": f"{n}", "success": float(n < solved)} for n in range(32)]
+        rows = [{"measure": "after", "task": f"{n}", "cluster": f"{n}", "success": n < solved} for n in range(32)]
         (out / "test_outcomes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
     monkeypatch.setattr(real_curves, "run_trainer", run_trainer)
@@ -289,10 +288,8 @@ def test_the_error_of_a_lead_is_over_seeds_and_over_tasks():
 
 def test_a_lead_on_every_seed_is_not_shown_where_seeds_differ():
     """The tasks' own test, and five signs of one kind, would show it: p is below 1e-4 over tasks."""
-    runs = {
-        "grpo": dict(enumerate(map(outcomes, (61, 62, 63, 100, 120)))),
-        "sft": dict.fromkeys(range(5), outcomes(60)),
-    }
+    solved = (61, 62, 63, 100, 120)
+    runs = {"grpo": dict(enumerate(map(outcomes, solved))), "sft": dict.fromkeys(range(5), outcomes(60))}
     row = measured_lead(LEAD, runs, 1, 0.1)
     assert all(value > 0 for value in row["over_seeds"]["by_seed"].values()) and row["p_value"] > 0.1
 
