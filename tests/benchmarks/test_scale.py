@@ -1,37 +1,16 @@
-"""The paper exercise: its page says what its script computes, from the files that it names, and the arithmetic is as told."""
+"""The page of scale says what its script computes, from the files that it names, and the arithmetic of the model is as told."""
 
+import json
 import threading
 
 import pytest
 
-from benchmarks import growth, large_run, open_episodes
+from benchmarks import growth, open_episodes, ray_actors
 from benchmarks.agents import TURNS
-from benchmarks.large_run import Cost, costs, figure, first_to_break, limits, needs, parts
+from benchmarks.ray_actors import fit, forecast_table, model_table, parts
 from tests import ROOT
 
 PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-# A run whose numbers can be worked out by hand: 11.574 episodes a second.
-PLAIN = {
-    "turn": 1.0, "few": 0.5, "search": 2.0, "index": 1.0, "cell": 10.0, "open": 100.0, "tau2": 200.0, "first": 1.0,
-    "more": 2.0, "said": 0.5, "row": 1.0, "report": 8.64, "verify": 1.0, "token": 1.0,
-}  # fmt: skip
-
-
-@pytest.fixture
-def plain(monkeypatch):
-    """Costs that were made up."""
-
-    def become(**other):
-        made = {name: Cost(name, value, "", "") for name, value in (PLAIN | other).items()}
-        monkeypatch.setattr(large_run, "costs", lambda: made)
-
-    become()
-    return become
-
-
-def needed(turns):
-    """What is needed at so many turns an episode, by name."""
-    return {need.what: round(need.at(turns), 4) for need in needs()}
 
 
 def test_the_page_holds_what_the_script_computes():
@@ -41,73 +20,47 @@ def test_the_page_holds_what_the_script_computes():
     assert "results/growth.svg" in PAGE
 
 
-def test_every_cost_comes_from_the_file_that_it_names(monkeypatch):
-    real, before = large_run.load, costs()
-
-    def doubled(value):
-        if isinstance(value, dict):
-            return {name: doubled(one) for name, one in value.items()}
-        if isinstance(value, list):
-            return [doubled(one) for one in value]
-        return value * 2 if isinstance(value, float) else value
-
-    moved = set()
-    for file in sorted({cost.file for cost in before.values()}):
-        monkeypatch.setattr(
-            large_run, "load", lambda name, file=file: doubled(real(name)) if name == file else real(name)
-        )
-        after = costs()
-        changed = {name for name in before if after[name].value != before[name].value}
-        assert {before[name].file for name in changed} <= {file}
-        moved |= changed
-    whole = {"tau2", "first", "more", "said", "row"}  # counts of bytes and of MB are whole numbers
-    assert moved == set(before) - whole
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """A record whose numbers can be worked out by hand: a turn takes 0.25 ms in an actor and a call 1 ms."""
+    sizes = [(count, size) for count in (1, 2) for size in (1, 16, 256)]
+    batches = [
+        {"actors": count, "batch": size, "actor_ms": 0.25 + 1 / size, "driver_ms": 0.5 / size, "pool_ms": 0.2,
+         "turns_a_second": 0}
+        for count, size in sizes
+    ]  # fmt: skip
+    run = {"run": "paid replies", "mode": "played", "actor_ms": 0.5, "driver_ms": 0.1, "keeper_ms": 0.2}
+    made = {"cores": 2, "batches": batches, "runs": [run]}
+    (tmp_path / "ray_actors.json").write_text(json.dumps(made))
+    monkeypatch.setattr(ray_actors, "RESULTS", tmp_path)
+    return made
 
 
-def test_needs_are_those_of_a_sum_by_hand(plain):
-    four = needed(4)
-    assert four["turns"] == 46.2963 and four["between two turns of an episode"] == 216
-    assert four["the run itself: environments, journal, threads"] == 0.0463
-    assert four["the run and its searches, under one interpreter lock"] == 0.1389
-    assert four["Python cells"] == 0.463
-    assert four["one report of the day, and verifying it all"] == round(0.01 + 0.0463, 4)
-    assert four["all of that, on one machine"] == 0.6581  # 46.2963 x 14 ms, and 0.01
-    assert four["memory: open episodes of Search QA and one index"] == 2  # 1 GB, and 10,000 x 100 kB
-    assert four["disk for the journal, a day"] == 4
-    # 1, 3, 5 and 7 kB asked, 0.5 kB said each time: 18 kB an episode
-    assert four["network, to the model and back"] == round(1e6 / 86_400 * 18 * 8 / 1e3, 4)
-    assert needed(50)["memory: open episodes of Search QA and one index"] == 2.92  # 46 turns more of 2 kB
+def test_the_model_is_a_line_through_the_smallest_and_the_largest_batch(record):
+    assert fit(record["batches"], "actor_ms") == pytest.approx((0.25, 1.0))
+    predicted = [row.split(" | ")[-2] for row in model_table().splitlines()[2:]]
+    # 1.75 ms, 0.34375 ms and 0.255859375 ms a turn, of one actor and of two
+    assert predicted == ["571", "2,909", "3,908", "1,143", "5,818", "7,817"]
 
 
-def test_the_nearest_limit_comes_first_and_the_words_say_whether_it_breaks(plain):
-    plain(token=0.001)
-    assert limits()[0].what == "the run and its searches, under one interpreter lock"
-    assert "0.694 of what there is, so it holds" in first_to_break()
-    plain(token=0.001, search=4.0)
-    assert "1.16 of what there is, so it breaks" in first_to_break()
-    plain(token=0.001, open=1e5)
-    assert limits()[0].what.startswith("memory: open episodes of Search QA")
-
-
-def test_figures_have_three_digits():
-    assert [figure(value) for value in (0.012345, 3.14159, 99.94, 123.4, 12345.6)] == [
-        "0.0123",
-        "3.14",
-        "99.9",
-        "123",
-        "12,346",
-    ]
+def test_one_driver_is_the_limit_of_many_machines(record):
+    rows = [row.strip("| ").split(" | ") for row in forecast_table().splitlines()[2:]]
+    assert rows[0] == ["1,000", "1", "5,000", "the keeper of replies", "0.1"]
+    record["runs"][0]["actor_ms"] = 8.0
+    (ray_actors.RESULTS / "ray_actors.json").write_text(json.dumps(record))
+    rows = [row.strip("| ").split(" | ") for row in forecast_table().splitlines()[2:]]
+    assert [row[2:] for row in rows[-2:]] == [["2,000", "actors", "16.7"], ["5,000", "the keeper of replies", "6.7"]]
 
 
 def test_the_charts_go_to_the_largest_sizes_and_their_exponents_are_of_their_points():
-    found = large_run.load("growth.json")
-    assert "--small" not in found["command"]
-    ends = {name: [int(size) for size in row["points"]] for name, row in found["rows"].items()}
+    record = json.loads((ray_actors.RESULTS / "growth.json").read_text(encoding="utf-8"))
+    assert "--small" not in record["command"]
+    ends = {name: [int(size) for size in row["points"]] for name, row in record["rows"].items()}
     assert {name: (sizes[0], sizes[-1]) for name, sizes in ends.items()} == {
         "turns": (10, 3_000), "passages": (10_000, 1_000_000), "episodes": (100, 100_000), "concurrency": (1, 1_024),
         "group size": (1, 256), "tree depth": (4, 256),
     }  # fmt: skip
-    for row in found["rows"].values():
+    for row in record["rows"].values():
         points = {int(size): value for size, value in row["points"].items()}
         assert abs(growth.exponent(points) - row["exponent"]) <= 0.01
 
