@@ -133,7 +133,9 @@ def cpu_seconds(actors: Actors | None) -> tuple[float, float, float]:
 
 def fit(batches: list[dict[str, Any]], name: str) -> tuple[float, float]:
     """Return the CPU of a turn and of a call in ms: the line through one actor's smallest and largest batch."""
-    small, large = (row[name] for row in batches if row["actors"] == 1 and row["batch"] in (BATCHES[0], BATCHES[-1]))
+    small, large = (
+        row[name] for row in batches if row.get("actors", 1) == 1 and row["batch"] in (BATCHES[0], BATCHES[-1])
+    )
     call = (small - large) / (1 / BATCHES[0] - 1 / BATCHES[-1])
     return small - call / BATCHES[0], call
 
@@ -145,8 +147,9 @@ def model_table() -> str:
     rows = []
     for row in record["batches"]:
         actor, driver = (turn + call / row["batch"] for turn, call in parts)
-        predicted = 1000 * min(row["actors"] / (actor + driver), record["cores"] / (actor + driver), 1 / driver)
-        rows.append([row["actors"], row["batch"], row["actor_ms"], row["pool_ms"], row["driver_ms"],
+        actors = row.get("actors", 1)
+        predicted = 1000 * min(actors / (actor + driver), record["cores"] / (actor + driver), 1 / driver)
+        rows.append([actors, row["batch"], row["actor_ms"], row["pool_ms"], row["driver_ms"],
                      f"{predicted:,.0f}", f"{row['turns_a_second']:,}"])  # fmt: skip
     heads = [
         "actors",
@@ -207,8 +210,12 @@ def growth_table() -> str:
 
 
 def parts() -> dict[str, str]:
-    """Return the generated parts of docs/scale.md."""
-    return {"growth": growth_table(), "calls": model_table(), "runs": run_table(), "forecast": forecast_table()}
+    """Return the generated parts of docs/scale.md; those of whole episodes once they are measured."""
+    record = json.loads((RESULTS / "ray_actors.json").read_text(encoding="utf-8"))
+    tables = {"growth": growth_table(), "calls": model_table()}
+    if any("mode" in row for row in record["runs"]):
+        tables |= {"runs": run_table(), "forecast": forecast_table()}
+    return tables
 
 
 def main() -> None:

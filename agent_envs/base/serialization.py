@@ -102,7 +102,7 @@ def encode_state(value: Any) -> Any:
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
     if _TYPES.get(kind.__name__) is kind:
-        names, defaults, parts = _fields(kind)
+        names, defaults, parts = _fields(kind)  # type: ignore[arg-type]  # a class can be hashed
         row = {"$type": kind.__name__}
         for name, default, item in zip(names, defaults, parts(value), strict=True):
             if name not in LATER_FIELDS or item != default:
@@ -129,7 +129,7 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
     if _TYPES.get(kind.__name__) is not kind:
         return encode_state(value)
     row: dict[str, Any] = {"$type": kind.__name__}
-    names, defaults, parts = _fields(kind)
+    names, defaults, parts = _fields(kind)  # type: ignore[arg-type]  # a class can be hashed
     for name, default, item in zip(names, defaults, parts(value), strict=True):
         if item is default:
             continue
