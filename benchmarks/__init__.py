@@ -4,11 +4,11 @@ Modules, in reading order:
     goals, calibration: the promised speeds in one table, met or missed, as ratios to peers and to a small load; exit code 1
     where one that was met is lost.
     growth, turn_cost: how cost grows with turns, passages, episodes, concurrency, groups and trees.
-    open_episodes, large_run: 10,000 episodes open at one moment; on paper, what a million a day need.
+    open_episodes: 10,000 episodes open at one moment.
     steps, search_steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
     kills: evaluations killed and resumed.
-    pool, ray_actors: memory, CPU a turn and bytes of many open episodes; the same by actors of Ray.
+    pool, ray_actors: memory, CPU a turn and bytes of many open episodes; actors of Ray, with a model of what they take.
     serving: the environment server beside OpenEnv's own: CPU a turn and memory a session.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart: BM25 beside rank-bm25; indexes at a million passages.

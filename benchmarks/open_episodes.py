@@ -3,7 +3,7 @@
     python -m benchmarks.open_episodes --out benchmarks/results/open_episodes.json
 
 Every episode waits in its third turn until all have come there, so that the number is what is open and not what was allowed.
-Each size runs in a process of its own. `benchmarks.large_run` computes with these figures what a run of a day needs.
+Each size runs in a process of its own.
 """
 
 import argparse

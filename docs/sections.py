@@ -10,7 +10,7 @@ from agent_envs.datasets.manual_sources import MANUAL_SOURCES
 from agent_envs.datasets.published import PROBLEMS
 from agent_envs.datasets.reasoning_sets import REASONING_SETS
 from agent_envs.tools.sandbox import LANGUAGE
-from benchmarks import large_run
+from benchmarks import ray_actors
 from docs.divergences import divergence_table
 
 FOLDER = Path(__file__).parent
@@ -130,7 +130,7 @@ def pages() -> dict[Path, str]:
             "languages": languages(), "divergences": divergence_table(), "latency": latency(results), "abuse": abuse(results),
             "kills": kills(results),
         },
-        "scale.md": large_run.parts(),
+        "scale.md": ray_actors.parts(),
         "data.md": {"reasoning sets": reasoning_sets(), "elsewhere": elsewhere()},
     }  # fmt: skip
     found = {}

@@ -17,6 +17,7 @@ import json
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, update_wrapper
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -100,11 +101,13 @@ def encode_state(value: Any) -> Any:
         return value
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
-    if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
-        defaults = _field_defaults(kind).items()
-        names = [name for name, default in defaults if name not in LATER_FIELDS or getattr(value, name) != default]
-        fields = {name: encode_state(getattr(value, name)) for name in names}
-        return {"$type": kind.__name__, **fields}
+    if _TYPES.get(kind.__name__) is kind:
+        names, defaults, parts = _fields(kind)  # type: ignore[arg-type]  # a class can be hashed
+        row = {"$type": kind.__name__}
+        for name, default, item in zip(names, defaults, parts(value), strict=True):
+            if name not in LATER_FIELDS or item != default:
+                row[name] = item if type(item) in _PLAIN else encode_state(item)
+        return row
     if isinstance(value, bool | str | float):
         return value
     if isinstance(value, int):
@@ -123,23 +126,29 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
     kind = type(value)
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else lean_state(item, texts) for item in value]}
-    if _TYPES.get(kind.__name__) is not kind or not dataclasses.is_dataclass(kind):
+    if _TYPES.get(kind.__name__) is not kind:
         return encode_state(value)
     row: dict[str, Any] = {"$type": kind.__name__}
-    for name, default in _field_defaults(kind).items():
-        item = getattr(value, name)
+    names, defaults, parts = _fields(kind)  # type: ignore[arg-type]  # a class can be hashed
+    for name, default, item in zip(names, defaults, parts(value), strict=True):
+        if item is default:
+            continue
         if name == "content" and item in texts:
             row[name] = {"$text": texts[item]}
         # -0.0 equals 0.0 and True equals 1, and neither is the same text.
-        elif item is not default and (item != default or repr(item) != repr(default)):
+        elif item != default or repr(item) != repr(default):
             row[name] = item if type(item) in _PLAIN else lean_state(item, texts)
     return row
 
 
 @cache
-def _field_defaults(kind: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass with their defaults (MISSING for those without), cached."""
-    return {field.name: field.default for field in dataclasses.fields(kind)}
+def _fields(kind: Any) -> tuple[list[str], list[Any], Callable[[Any], tuple[Any, ...]]]:
+    """Return the names of a dataclass's fields, their defaults (MISSING where there is none) and a reader of all, cached."""
+    fields = dataclasses.fields(kind)
+    names = [field.name for field in fields]
+    # A single name would be read as itself, and none not at all.
+    parts = attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, name) for name in names)
+    return names, [field.default for field in fields], parts
 
 
 def stored_text(value: Any) -> bytes:

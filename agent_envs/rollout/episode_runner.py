@@ -307,14 +307,12 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
     """
     _, reward, terminated, truncated, info = step
     core = core_of(env)
-    reply = reply or Reply("")
+    reply, step_turn = reply or Reply(""), core.episode.turns[-1]
     truncated = truncated or (reply.outcome in ("refused", "full") and not terminated)
-    return replace(
-        core.episode.turns[-1], observation=shown_messages(env, info), reward=float(reward),
-        terms=tuple(info["reward_terms"].items()), terminated=terminated, truncated=truncated,
-        events=tuple(info["events"]), context=info["context"], token_ids=reply.token_ids, logprobs=reply.logprobs,
-        entropies=reply.entropies, sampled=reply.sampled, finish_reason=reply.finish_reason,
-        outcome=reply.outcome, opaque=reply.opaque,
+    return Turn(  # `replace` would take five times as long
+        step_turn.index, step_turn.origin, step_turn.action, step_turn.parsed, shown_messages(env, info), step_turn.results,
+        float(reward), tuple(info["reward_terms"].items()), terminated, truncated, tuple(info["events"]), info["context"],
+        reply.token_ids, reply.logprobs, reply.entropies, reply.sampled, reply.finish_reason, reply.outcome, reply.opaque,
     )  # fmt: skip
 
 

@@ -179,7 +179,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
 
     def _call_each(self, lanes: Sequence[Lane], call: Callable[..., object], *columns: Sequence[Any]) -> None:
         """Call for each lane, several in threads, and wait for all; raise the first lane's error unless errors are kept."""
-        each = map if len(lanes) == 1 else self._pool.map
+        each = map if len(lanes) < 2 else self._pool.map
         list(each(self._attempt, repeat(call), lanes, *columns))
         for lane in lanes if not self._keep_errors else ():
             if lane.error is not None:

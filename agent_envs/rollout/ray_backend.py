@@ -1,19 +1,24 @@
-"""Actors of Ray hold pools of episodes, and a run's lanes step there in place of here, on one machine or many.
+"""Actors of Ray play a run's episodes, or step the environments of a policy that stays here, on one machine or many.
 
-The policy, its replies, the journal and the budget stay in the driver. A lane's environment is the stack as ever, but its steps
-are taken by the pool of an actor, which a hash of the episode's key chooses, and the moments that come back are put into it.
-Every few turns the episode comes back as bytes, too: where an actor is lost, another one goes on from them and from the
-actions since. Answers of outside services are in the run's file, on the driver's machine, before the next call is made.
+A hash of the episode's key chooses the actor. An agent that can be made anywhere is made in each actor, which plays whole
+episodes: its environments, its requests and what it is answered are there, and the result comes back. Replies that are paid
+for, and answers of outside services, are in the run's files, on the driver's machine, before the next step or call: where an
+actor is lost, another one plays the episode again with them.
+
+A policy that stays in the driver (an engine, or one under a budget) has environments whose steps alone are taken by the pool of
+an actor, and the moments that come back are put into the stack here. Every few turns the episode comes back as bytes, too:
+where an actor is lost, another one goes on from them and from the actions since.
 """
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,11 +31,16 @@ from agent_envs.base.serialization import digest
 from agent_envs.core.env import core_of, turn_wrappers
 from agent_envs.core.snapshot import Snapshot, register_snapshot, restore
 from agent_envs.rollout.episode_pool import EpisodePool, PoolTurn
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.rollout.policy import Policy
+from agent_envs.rollout.ray_episodes import EpisodeHost, Keeper, RemoteFile, RemoteLockstep, answer_of
+from agent_envs.rollout.reply_log import ReplyLog
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 
 SAVED_TURNS = 5  # after so many an episode comes back as bytes
 MOST_LOSSES = 5  # of an actor, without an answer in between
+THREADS = 256  # of an actor: so many episodes wait there for replies at a time
 
 
 @dataclass
@@ -57,9 +67,9 @@ class _Moment:
 class PoolHost:
     """The class of an actor: a pool for each environment of the run."""
 
-    def __init__(self, recording: Recording | None, with_state: bool) -> None:
-        """Hold no episode yet; `with_state` sends the families' states, too, which policies that read environments need."""
-        self._services, self._with_state = Services(recording=recording), with_state
+    def __init__(self, recording: Recording | None) -> None:
+        """Hold no episode yet."""
+        self._services = Services(recording=recording)
         self._pools: dict[str, EpisodePool] = {}
         self._lock = threading.Lock()
 
@@ -102,54 +112,12 @@ class PoolHost:
         moment = pool.moment(turn.key)
         episode = moment.episode
         assert episode is not None, "it was reset"
-        state = episode.state if self._with_state else None
-        episode = replace(episode, turns=episode.turns[-1:], state=state)
+        episode = replace(episode, turns=episode.turns[-1:], state=None)
         if turn.row is None or turn.actions:
             nothing: Any = None  # the driver has both
             episode = replace(episode, task=nothing, prompt=())
         part = pool.take(turn.key, turn.saved) if turn.saved is not None else b""
         return _Moment(answer, replace(moment, episode=episode), part)
-
-
-class RemoteRecording(Recording):
-    """A recording that an actor on the driver's machine keeps, for all others: who keeps an answer waits until it is there."""
-
-    def __init__(self, keeper: Any, path: Path) -> None:
-        """Stand for the recording of a keeper."""
-        self.path, self.mode, self.answer_keys, self._keeper = path, "record", [], keeper
-
-    def __contains__(self, key: object) -> bool:
-        return bool(self._call("__contains__", key))
-
-    def find(self, key: str, request: tuple[str, Any] | None = None) -> Any | None:
-        """As `Recording.find`."""
-        return self._call("find", key, request)
-
-    def keep(self, key: str, port: str, request: Any, response: Any) -> Any:
-        """As `Recording.keep`."""
-        return self._call("keep", key, port, request, response)
-
-    def discard(self, key: str, response: Any) -> None:
-        """As `Recording.discard`."""
-        self._call("discard", key, response)
-
-    def close(self) -> None:
-        """As `Recording.close`."""
-        self._call("close")
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        """Call a method of the recording; its errors are raised here."""
-        return _answer(self._keeper.__ray_call__.remote(lambda recording: getattr(recording, name)(*arguments)))
-
-
-def _answer(reference: Any) -> Any:
-    """Wait for a call to an actor; an error of ours that came up there is raised as itself."""
-    import ray
-
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, Exception) else error) from error
 
 
 _Batch = list[tuple["RemoteSteps", Future[_Moment]]]
@@ -173,13 +141,15 @@ class Actors(ExitStack):
     The cluster is that of the variable RAY_ADDRESS, else a local one.
     """
 
-    def __init__(self, actors: int, *, with_state: bool = False, saved_turns: int = SAVED_TURNS) -> None:
+    def __init__(
+        self, actors: int, *, agent: Callable[[], Policy] | None = None, saved_turns: int = SAVED_TURNS
+    ) -> None:  # fmt: skip
         """Set their number.
 
         Args:
             actors: how many, each with a CPU of the cluster.
-            with_state: whether the policy reads environments (`needs_env`).
-            saved_turns: how many turns an episode takes before it comes back as bytes.
+            agent: makes the policy of batch 1 that plays in the actors; None for one that stays here.
+            saved_turns: how many turns an episode takes before it comes back as bytes, where the policy stays here.
 
         Raises:
             MissingExtra: Ray is not installed.
@@ -191,9 +161,11 @@ class Actors(ExitStack):
             import ray
         except ImportError as error:
             raise MissingExtra("ray", "ray", "--backend ray") from error
-        self._ray, self.has_state, self.saved_turns = ray, with_state, saved_turns
+        self._ray, self._agent, self.saved_turns = ray, agent, saved_turns
         self._places = [_Place() for _ in range(actors)]
-        self._recording: Recording | None = None
+        self._recording: Any = None
+        self._replies: RemoteFile | None = None
+        self._limits: Mapping[str, Any] = {}
         self._numbers, self._lock = count(1), threading.Lock()
         self._keys, self._turns, self._started = set[str](), 0, 0.0
         self.enter_context(
@@ -207,22 +179,52 @@ class Actors(ExitStack):
 
     def _end(self) -> None:
         """End the actors."""
-        for handle in [place.handle for place in self._places if place.handle is not None]:
-            self._ray.kill(handle)
+        for place in self._places:
+            if place.handle is not None:
+                self._ray.kill(place.handle)
+                place.handle = None
 
     def recording(self, path: Path) -> Recording:
         """Return the recording of a file for the driver and its actors; before the first step alone."""
+        make = partial(Recording, path.absolute(), "record")
+        self._recording = self._on_this_machine(make, path=path, mode="record", answer_keys=[])
+        return self._recording  # type: ignore[no-any-return]
+
+    def _on_this_machine(self, make: Callable[[], Any], **attributes: Any) -> RemoteFile:
+        """Return a stand-in for a file that a keeper on this machine opens."""
         strategies, node = self._ray.util.scheduling_strategies, self._ray.get_runtime_context().get_node_id()
-        here = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         for pause in (0.5, 1.0, 2.0, 4.0, 8.0):
             with suppress(UsageError):
-                Recording(path, "record").close()
+                make().close()
                 break
             time.sleep(pause)  # the keeper of a killed run lets the file go soon
-        Recording(path, "record").close()  # so that what is wrong with it is raised here
-        keeper = self._ray.remote(num_cpus=0, scheduling_strategy=here)(Recording)
-        self._recording = RemoteRecording(keeper.remote(path.absolute(), "record"), path)
-        return self._recording
+        make().close()  # so that what is wrong with it is raised here
+        here = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        return RemoteFile(self._ray.remote(num_cpus=0, scheduling_strategy=here)(Keeper).remote(make), **attributes)
+
+    def players(
+        self, path: Path | None, ended: Collection[str], limits: Mapping[str, Any]
+    ) -> tuple[RemoteFile, RemoteLockstep]:
+        """Return a log of replies, and who plays with it, as `Services.players` asks for them; `limits` are of a `Lockstep`."""
+        self._end()  # an earlier part of the run had another log
+        self._limits, self._replies = limits, self._on_this_machine(partial(ReplyLog, path and path.absolute(), ended))
+        return self._replies, RemoteLockstep(self.play)
+
+    def play(self, item: Planned) -> tuple[EpisodeResult, Exception | None]:
+        """Return an episode's result, and what ended it, from the actor of its key; EnvFault where it is lost too often."""
+        place, key = self.begin(item.key)
+        try:
+            outcome, _ = self._ask_actor(place, lambda handle, life: handle.play.remote(item))
+        finally:
+            self._keys.discard(key)
+        self._count(len(outcome[0].trajectory.turns))
+        return outcome  # type: ignore[no-any-return]
+
+    def services(self, services: Services) -> Services:
+        """Return the services of a run that the actors play, or whose environments they step."""
+        if self._agent is None:
+            return replace(services, elsewhere=self.environment)
+        return replace(services, players=self.players)
 
     def environment(self, env: gym.Env[Any, Any], spec: str) -> "RemoteSteps":
         """Return a stack, made of a spec's JSON, whose resets and steps are taken by the actors."""
@@ -232,6 +234,12 @@ class Actors(ExitStack):
         """Return a line about actors, open episodes and the turns a second since the first."""
         rate = self._turns / max(time.monotonic() - self._started, 1e-9)
         return f"{len(self._places)} actors, {len(self._keys)} episodes open, {rate:.0f} turns/s"
+
+    def _count(self, turns: int) -> None:
+        """Count turns, from when the first came: before it actors were made."""
+        with self._lock:
+            self._started = self._started if self._turns else time.monotonic()
+            self._turns += turns
 
     def begin(self, episode_key: str) -> tuple["_Place", str]:
         """Return the place and the pool's key of a new episode."""
@@ -270,26 +278,38 @@ class Actors(ExitStack):
             for _, future in batch:
                 future.set_exception(error)
             return
-        with self._lock:
-            self._started = self._started if self._turns else time.monotonic()  # before it actors were made
-            self._turns += len(batch)
+        self._count(len(batch))
         for (env, future), moment in zip(batch, moments, strict=True):
             env.life = life
             future.set_result(moment)
 
     def _moments(self, place: _Place, envs: Sequence["RemoteSteps"]) -> tuple[list[_Moment], int]:
         """Return the moments of a batch, and in which life the actor gave them; EnvFault where it is lost again and again."""
+
+        def call(handle: Any, life: int) -> Any:
+            """Begin the call that plays the batch, and has the place's ended episodes dropped."""
+            with self._lock:
+                ended, place.ended = place.ended, []
+            return handle.play.remote([env.turn_for(life) for env in envs], ended)
+
+        return self._ask_actor(place, call)
+
+    def _ask_actor(self, place: _Place, call: Callable[[Any, int], Any]) -> tuple[Any, int]:
+        """Return the answer to a call of a place's actor and its life; EnvFault where it is lost again and again."""
+        errors = self._ray.exceptions
         while True:
             with self._lock:
                 if place.handle is None:
-                    host = self._ray.remote(num_cpus=1, max_concurrency=256, scheduling_strategy="SPREAD")(PoolHost)
-                    place.handle = host.remote(self._recording, self.has_state)
-                handle, life, (ended, place.ended) = place.handle, place.life, (place.ended, [])
+                    kind: type = PoolHost if self._agent is None else EpisodeHost
+                    more = () if self._agent is None else (self._agent, self._replies, self._limits)
+                    actor = self._ray.remote(num_cpus=1, max_concurrency=THREADS, scheduling_strategy="SPREAD")(kind)
+                    place.handle = actor.remote(self._recording, *more)
+                handle, life = place.handle, place.life
             try:
-                moments = _answer(handle.play.remote([env.turn_for(life) for env in envs], ended))
+                answer = answer_of(call(handle, life))
                 place.losses = 0
-                return moments, life
-            except self._ray.exceptions.RayActorError as error:
+                return answer, life
+            except (errors.RayActorError, errors.OutOfMemoryError) as error:
                 with self._lock:
                     if place.life == life:
                         place.handle, place.life, place.losses = None, life + 1, place.losses + 1
@@ -299,12 +319,12 @@ class Actors(ExitStack):
 
 
 class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
-    """A stack that an actor's pool steps; here it stands at the moment that came back. A fork of it steps here."""
+    """A stack that an actor's pool steps; here it stands at the moment that came back, without the family's state."""
 
     def __init__(self, env: gym.Env[Any, Any], spec: str, actors: Actors) -> None:
         """Hold no episode yet."""
         super().__init__(env)
-        self._spec, self._actors, self.is_here = spec, actors, False
+        self._spec, self._actors = spec, actors
         self._place, self.life = _Place(), -1
         self._key, self._row = "", dict[str, Any]()
         self._parts: list[bytes] = []
@@ -314,8 +334,6 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in the actor of its key."""
-        if self.is_here:
-            return self.env.reset(seed=seed, options=options)
         self._row = {"seed": seed, **(options or {})}
         if self._key:
             self._actors.end(self._place, self._key)
@@ -326,8 +344,6 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn where the episode is."""
-        if self.is_here:
-            return self.env.step(action)  # type: ignore[return-value]
         self._since.append((action, core_of(self.env).reply_cut))
         turn = self._ask()
         if turn.terminated or turn.truncated:
@@ -357,11 +373,10 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
             self._saved, self._since = len(episode.turns), []
         return came.turn
 
-    def step_here(self) -> None:
-        """Step here from now on; UsageError where the states stayed in the actors."""
-        if not self._actors.has_state:
-            raise UsageError("an episode in an actor of Ray cannot be forked: play without that backend")
-        self.is_here = True
+
+def _refuse_fork(env: Any, state: Any) -> None:
+    """Raise UsageError: the states stayed in the actors."""
+    raise UsageError("an episode in an actor of Ray cannot be forked: play without that backend")
 
 
-register_snapshot(RemoteSteps, lambda env: None, lambda env, state: env.step_here())
+register_snapshot(RemoteSteps, lambda env: None, _refuse_fork)

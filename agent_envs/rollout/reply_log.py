@@ -54,12 +54,22 @@ class ReplyLog:
     def keep(self, request: Request, reply: Reply) -> None:
         """Write a reply, before anything else is done with it."""
         place = place_of(request)
+        self.put(request.episode_key, place, reply)
+        with self._lock:  # who asked has counted it
+            self._rows[request.episode_key][place] = replace(reply, usage={"calls": 0})
+
+    def put(self, key: str, place: str, reply: Reply) -> None:
+        """Write a reply of an episode whose usage nobody has counted yet."""
         with self._lock:
             if self._path is not None:
                 self._file = self._file or Journal(self._path)
-                self._file.append({"episode": request.episode_key, "place": place, "reply": asdict(reply)})
-            # Who asked has counted it.
-            self._rows.setdefault(request.episode_key, {})[place] = replace(reply, usage={"calls": 0})
+                self._file.append({"episode": key, "place": place, "reply": asdict(reply)})
+            self._rows.setdefault(key, {})[place] = reply
+
+    def rows(self, key: str) -> dict[str, Reply]:
+        """Return the replies of an episode by place."""
+        with self._lock:
+            return dict(self._rows.get(key, {}))
 
     def counted(self, key: str) -> None:
         """Note that the journal has counted the usage of all replies of an episode, which a fault or a budget ended."""

@@ -272,11 +272,14 @@ def run_many(
         left = [item for item in plan if item.key not in finished]
         if place is not None and place.recording is not None:
             services = replace(services or Services(), recording=place.recording)
-        replies = ReplyLog(_replies_of(place.path) if place else None, finished)
-        lockstep = Lockstep(
-            policy if traits.needs_env else RememberingPolicy(policy, replies), services=services, threads=concurrency,
-            attempts=FAULT_ATTEMPTS, pause_seconds=pause_seconds, keep_errors=True,
-        )  # fmt: skip
+        path = _replies_of(place.path) if place else None
+        limits: dict[str, Any] = {"attempts": FAULT_ATTEMPTS, "pause_seconds": pause_seconds}
+        if services is not None and services.players is not None:
+            replies, lockstep = services.players(path, finished, limits)
+        else:
+            replies = ReplyLog(path, finished)
+            actor = policy if traits.needs_env else RememberingPolicy(policy, replies)
+            lockstep = Lockstep(actor, services=services, threads=concurrency, keep_errors=True, **limits)
         with lockstep:
             yield from _Players(lockstep, left, log, replies, concurrency, batch).results()
     finally:

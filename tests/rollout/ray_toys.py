@@ -7,8 +7,13 @@ from pathlib import Path
 import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, MissingExtra
+from agent_envs.core.env import spec_json
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Reply
+from agent_envs.rollout.ray_backend import Actors
+from agent_envs.rollout.run_many import run_many
 from agent_envs.services.recording import CallSite, ExternalPort
+from agent_envs.services.run_services import Services
 from tests.toy import Guess
 
 FOLDER = "RAY_TOYS"  # the variable that names the folder in which toys leave their marks
@@ -23,9 +28,9 @@ def mark(name):
     return True
 
 
-def note(line):
-    """Write a line of calls."""
-    with Path(os.environ[FOLDER], "calls").open("a") as file:
+def note(line, name="calls"):
+    """Write a line of a file."""
+    with Path(os.environ[FOLDER], name).open("a") as file:
         file.write(f"{line}\n")
     return line
 
@@ -59,6 +64,17 @@ class Dying(Guess):
         return super().step(action)
 
 
+class Greedy(Guess):
+    """A step that takes 5 GB once, and then waits for its end."""
+
+    def step(self, action):
+        if mark("greedy"):
+            taken = [b"x" * 10**8 for _ in range(50)]
+            time.sleep(60)
+            del taken
+        return super().step(action)
+
+
 class Lacking(Guess):
     """An environment whose package is on the driver's machine alone."""
 
@@ -78,19 +94,49 @@ class Away(Guess):
 
 
 class Talker:
-    """An agent that is paid for, and counts what it is asked for each turn of an episode."""
+    """An agent that is paid for, and counts what it is asked for each turn of an episode, in a file where that has a name."""
 
     name, batch = "talker", 1
 
-    def __init__(self, seconds=0.0):
-        self.calls, self._seconds = [], seconds
+    def __init__(self, seconds=0.0, file=""):
+        self.calls, self._seconds, self._file = [], seconds, file
 
     def act(self, requests):
         self.calls += [(request.origin, request.turn) for request in requests]
+        if self._file:
+            note("\n".join(f"{request.origin}:{request.turn}" for request in requests), self._file)
         time.sleep(self._seconds)
         return [Reply(f"<luck>{request.turn} {request.seed}</luck>", usage={"calls": 1}) for request in requests]
 
 
-for kind in (Paid, Dying, Lacking, Away):
+class Again:
+    """An agent that says in each episode what another one said."""
+
+    batch = 1
+
+    def __init__(self, name, results):
+        self.name = name
+        self._turns = {result.trajectory.header.episode_key: result.trajectory.turns for result in results}
+
+    def act(self, requests):
+        return [Reply(self._turns[request.episode_key][request.turn - 1].action) for request in requests]
+
+
+def memory_share(more):
+    """The share of the machine's memory that is in use with so many bytes more."""
+    rows = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    total, free = (int(rows[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
+    return (total - free + more) / total
+
+
+def greedy_run():
+    """Play an episode of Greedy in an actor and print its status, and how often the actor was lost."""
+    plan = [Planned("k", spec_json(gym.make("toy/Greedy-v0")), 0, "test", 0)]
+    with Actors(1, agent=Talker) as actors:
+        ((_, result),) = run_many(plan, Talker(), services=actors.services(Services()))
+        print(result.status, actors._places[0].life)
+
+
+for kind in (Paid, Dying, Greedy, Lacking, Away):
     if f"toy/{kind.__name__}-v0" not in gym.registry:
         gym.register(f"toy/{kind.__name__}-v0", entry_point=f"{__name__}:{kind.__name__}")

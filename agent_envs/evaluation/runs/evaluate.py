@@ -188,6 +188,7 @@ class _EvaluationSetup:
     actor: Policy
     prices: RunPrices
     tell: Tell | None = None
+    by_name: bool = True  # whether the agent can be made again
     pilot: bool = False  # whether an estimate is wanted, from the first episodes
 
 
@@ -203,7 +204,7 @@ def _set_up(suite: Suite, settings: Settings, policy: Policy | None, prices: Run
     actor = policy or make_agent(settings.agent, **settings.agent_options)
     if most is not None and isinstance(actor, ChatPolicy):  # a class of somebody's may be one
         check_limit(most, prices.agent, settings.agent)
-    return _EvaluationSetup(settings, actor, prices)
+    return _EvaluationSetup(settings, actor, prices, by_name=policy is None)
 
 
 def _with_budget(setup: _EvaluationSetup, suite: Suite, run: Run | None) -> tuple[Policy, Services]:
@@ -250,7 +251,8 @@ def _play(
     with ExitStack() as stack:
         signs = stack.enter_context(SignsOfLife(None if settings.agent in BUILT_IN else setup.tell))
         actor = signs.policy(actor)
-        stage = stack.enter_context(Stage(settings.actors, actor, run.externals if run is not None else None))
+        agent = _agent_maker(setup)
+        stage = stack.enter_context(Stage(settings.actors, agent, run.externals if run is not None else None))
         log = replace(run.log(), recording=stage.recording) if run is not None else None
         episodes = partial(
             signs.watched, partial(run_many, plan, actor, journal=log, services=stage.services(services))
@@ -270,6 +272,15 @@ def _play(
         if fresh:  # what an earlier part of the run wrote is read, and its sums checked, before it is kept
             run.numbers_cache().keep(numbers, measures)
     return outcome
+
+
+def _agent_maker(setup: _EvaluationSetup) -> Callable[[], Policy] | None:
+    """Return a call that makes the agent in any process; None for one of this process: an engine, or one under a cost limit."""
+    settings, actor = setup.settings, setup.actor
+    if not setup.by_name or settings.max_cost_usd is not None or getattr(actor, "batch", 1) != 1:
+        return None
+    as_text = getattr(getattr(actor, "model", None), "tools_as_text", False)  # as its server was met
+    return partial(make_agent, settings.agent, **settings.agent_options | ({"tools": "text"} if as_text else {}))
 
 
 def _watch(

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,24 +66,30 @@ def meet_servers(
 
 
 class Stage(ExitStack):
-    """A context manager of who steps a run's environments: this process, or actors of Ray.
+    """A context manager of who plays a run: this process, or actors of Ray.
 
     Attributes:
         recording: of outside services' answers; None where nothing is kept.
     """
 
-    def __init__(self, actors: int, actor: Policy, externals: Path | None) -> None:
-        """Open the recording of a path; 0 actors are none."""
+    def __init__(self, actors: int, agent: Callable[[], Policy] | None, externals: Path | None) -> None:
+        """Open the recording of a path.
+
+        Args:
+            actors: how many; 0 for this process.
+            agent: makes the agent that plays in each; None where it stays here, and they step its environments.
+            externals: of the recording.
+        """
         super().__init__()
-        self._actors = self.enter_context(Actors(actors, with_state=traits_of(actor).needs_env)) if actors else None
+        self._actors = self.enter_context(Actors(actors, agent=agent)) if actors else None
         if externals is not None:
             self.callback(_drop_empty, externals)
         record = self._actors.recording if self._actors else partial(Recording, mode="record")
         self.recording = self.enter_context(record(externals)) if externals is not None else None
 
     def services(self, services: Services) -> Services:
-        """Return services of a run whose environments step here."""
-        return replace(services, elsewhere=self._actors.environment) if self._actors else services
+        """Return services of a run that is played here."""
+        return self._actors.services(services) if self._actors else services
 
     def progress(self, progress: Progress | None) -> Progress | None:
         """Return a run's progress with the line of its actors, where it has some."""
@@ -165,7 +170,8 @@ class SignsOfLife:
                 counts = Counter(self._counts)
             words = "tokens are not counted" if counts["uncounted"] else f"{counts['tokens']:,} tokens"
             words = f"{counts['calls']:,} calls, {counts['turns']:,} turns, {words}"
-            self._tell(f"no episode has ended for {pause:.0f} s; so far {words}")
+            so_far = f"; so far {words}" if counts["calls"] else ""  # actors count their own
+            self._tell(f"no episode has ended for {pause:.0f} s{so_far}")
             pause *= 2
 
 

@@ -60,6 +60,7 @@ MAX_QUERY_CHARACTERS = 16_384  # what of a query is read: the first characters,
 MAX_QUERY_TERMS = 512  # and of their words (stop words apart) the first ones
 MOST_PASSAGES = 3_000_000
 SMALL_CORPUS = 2_000  # passages; up to here building costs less than reading a file
+FEW = 256  # scores up to here are added and sorted without calls that let another thread go on
 QUICK_POSTINGS = 4_000_000  # up to here in the types that add up most quickly, 16 bytes a posting in place of 8
 SHARED_SMALL = 64  # indexes of small corpora that a process keeps
 
@@ -143,7 +144,7 @@ class BM25Index:
         # So many documents of the shortest column that has them reach the k-th best score there: none below it is asked for.
         enough = [rows for rows, _ in columns if len(rows) >= top_k]
         some = scores[min(enough, key=len)] if enough else scores[:0]
-        best = best_rows(scores, top_k, float(np.partition(some, -top_k)[-top_k]) if enough else 0.0)
+        best = best_rows(scores, top_k, _kth_best(some, top_k) if enough else 0.0)
         if best[0] or self.settings.method != "okapi":
             return best
         matched = np.unique(np.concatenate([rows for rows, _ in columns]))
@@ -168,12 +169,20 @@ class BM25Index:
         if self._quick:
             scores = np.zeros(self.documents)
             for rows, values in columns:
-                np.add.at(scores, rows, values)
+                if len(rows) <= FEW:
+                    scores[rows] += values  # a document is in a column once
+                else:
+                    np.add.at(scores, rows, values)
             return scores
         # One pass over all of them, as they are converted; a document's terms add up in the same order.
         rows = np.concatenate([rows for rows, _ in columns], dtype=np.intp)
         values = np.concatenate([values for _, values in columns], dtype=np.float64)
         return np.bincount(rows, values, self.documents).astype(np.float64, copy=False)
+
+
+def _kth_best(scores: Scores, k: int) -> float:
+    """Return the k-th largest of at least k scores."""
+    return sorted(scores.tolist())[-k] if len(scores) <= FEW else float(np.partition(scores, -k)[-k])
 
 
 def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], list[float]]:
@@ -183,7 +192,11 @@ def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], 
     """
     rows = (scores >= max(bar - 1 / _SCALE, 0.5 / _SCALE)).nonzero()[0]
     ranks = np.rint(scores[rows] * _SCALE)
-    order = (-ranks).argsort(kind="stable")[:top_k]
+    if len(ranks) <= FEW:
+        values = ranks.tolist()
+        order: Any = sorted(range(len(values)), key=values.__getitem__, reverse=True)[:top_k]
+    else:
+        order = (-ranks).argsort(kind="stable")[:top_k]
     best = ranks[order]
     count = int(np.count_nonzero(best))
     return rows[order[:count]].tolist(), (best[:count] / _SCALE).tolist()

@@ -1,0 +1,150 @@
+"""Whole episodes are played in actors of Ray, with an agent of their own; a file that one holds for all is a `RemoteFile`.
+
+A reply that was paid for is in the log of the run before the actor steps it: an actor that takes the place of a lost one plays
+the episode again with the replies that it had.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.rollout.lockstep import Lockstep
+from agent_envs.rollout.policy import Policy, Reply, Request, traits_of
+from agent_envs.rollout.reply_log import RememberingPolicy, ReplyLog, place_of
+from agent_envs.services.recording import Recording
+from agent_envs.services.run_services import Services
+
+
+class EpisodeHost:
+    """The class of an actor that plays whole episodes, with an agent of its own."""
+
+    def __init__(
+        self, recording: Recording | None, agent: Callable[[], Policy], replies: "RemoteFile", limits: Mapping[str, Any]
+    ) -> None:
+        """Make the agent; `limits` are those of a `Lockstep`."""
+        policy = agent()
+        self._replies = None if traits_of(policy).needs_env else SentReplies(replies)
+        player = policy if self._replies is None else RememberingPolicy(policy, self._replies)
+        self._lockstep = Lockstep(player, services=Services(recording=recording), threads=1, keep_errors=True, **limits)
+
+    def play(self, item: Planned) -> tuple[EpisodeResult, Exception | None]:
+        """Return the result of an episode, and the error that ended it."""
+        if self._replies is not None:
+            self._replies.begin(item.key)
+        (lane,) = self._lockstep.begin([item])
+        while not lane.over:
+            self._lockstep.step([lane])
+        result = lane.result()
+        if lane.error is None:
+            self._lockstep.release(lane)
+        if self._replies is not None:
+            self._replies.drop(item.key)
+        # Without the task's content, as the journal keeps it.
+        return replace(result, trajectory=replace(result.trajectory, task=None)), lane.error
+
+
+class SentReplies(ReplyLog):
+    """The replies of an actor's episodes, each in the run's own log before it is used."""
+
+    def __init__(self, log: "RemoteFile") -> None:
+        """Begin without any; `log` is the run's."""
+        super().__init__(None)
+        self._log = log
+
+    def begin(self, key: str) -> None:
+        """Take what the run's log has of an episode, with the usage that no result has counted."""
+        self._rows[key] = self._log.rows(key)
+
+    def keep(self, request: Request, reply: Reply) -> None:
+        """As `ReplyLog.keep`, in both."""
+        self._log.put(request.episode_key, place_of(request), reply)
+        super().keep(request, reply)
+
+
+class Keeper:
+    """The class of an actor on the driver's machine that holds a file of the run for all others."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        """Open the file."""
+        self._file = make()
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a method of it."""
+        return getattr(self._file, name)(*arguments)
+
+
+class RemoteFile(AbstractContextManager["RemoteFile"]):
+    """What a keeper holds: who calls a method of it waits until it has ended there; its errors are raised here."""
+
+    def __init__(self, keeper: Any, **attributes: Any) -> None:
+        """Stand for it, with attributes of its own."""
+        self._keeper = keeper
+        self.__dict__.update(attributes)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method; AttributeError for a private name, as of a copy that has none yet."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *arguments: answer_of(self._keeper.call.remote(name, *arguments))
+
+    def __contains__(self, key: object) -> bool:
+        return bool(answer_of(self._keeper.call.remote("__contains__", key)))
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def answer_of(reference: Any) -> Any:
+    """Wait for a call to an actor; an error of ours that came up there is raised as itself."""
+    import ray
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, Exception) else error) from error
+
+
+@dataclass(eq=False)
+class RemoteLane:
+    """An episode that an actor plays, as a `Lane` to who plays a plan."""
+
+    item: Planned
+    outcome: EpisodeResult | None = None
+    error: Exception | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.outcome is not None or self.error is not None
+
+    def result(self) -> EpisodeResult | None:
+        """Return its record; None where an error left none."""
+        return self.outcome
+
+
+class RemoteLockstep(AbstractContextManager["RemoteLockstep"]):
+    """Actors as a `Lockstep`, whose step is a whole episode."""
+
+    def __init__(self, play: Callable[[Planned], tuple[EpisodeResult, Exception | None]]) -> None:
+        """Play each episode by a call of `play`."""
+        self._play = play
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def begin(self, plan: Sequence[Planned]) -> list[RemoteLane]:
+        """Return lanes; nothing is begun yet."""
+        return [RemoteLane(item) for item in plan]
+
+    def step(self, lanes: Sequence[RemoteLane]) -> None:
+        """Have each played to its end."""
+        for lane in lanes:
+            try:
+                lane.outcome, lane.error = self._play(lane.item)
+            except Exception as error:  # noqa: BLE001 - its lane keeps it, and who plays the plan raises it
+                lane.error = error
+
+    def release(self, lane: RemoteLane) -> None:
+        """Do nothing: the actor has the environment."""
