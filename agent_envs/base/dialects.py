@@ -53,11 +53,16 @@ _BEHIND_CALLS = re.compile(r"</function_call>|<\|eo[mt]_id\|>|</s>")
 _PARAMETER = re.compile(r"<parameter=([^<>\s]{1,100})>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
 _NAME = re.compile(r'"name"\s*+:\s*+"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 # The prompt's own form, which a reply that runs on begins again, or the end of a turn in a chat template.
-_AGAIN = re.compile(
+_AGAIN_LINE = (
     r"\n[ \t]*+[#*]*+ ?(?:question|problem|user|human|customer|passenger|observation)(?: ?[0-9]{1,3})? ?\**:"
-    r"|\n[ \t]*+give your final answer as|<\|(?:im_end|im_start|eot_id|eom_id|end|endoftext|end_of_text)\|>|</s>|<end_of_turn>",
+    r"|\n[ \t]*+give your final answer as"
+)
+_AGAIN = re.compile(
+    rf"{_AGAIN_LINE}|<\|(?:im_end|im_start|eot_id|eom_id|end|endoftext|end_of_text)\|>|</s>|<end_of_turn>",
     re.IGNORECASE,
 )
+# A sign without which a text has no thought and does not run on.
+dressed = re.compile(rf"[<\[◁]|{_AGAIN_LINE}", re.IGNORECASE).search
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)  # outside of texts
 _JOINED = re.compile(r"[,;/&|+>→]|\b(?:or|nor|vs|and|then|before|after)\b")
 # Words behind a name that make it part of a sentence about it (`do not move`, `left is blocked`, `up to you`).

@@ -133,6 +133,7 @@ class MarkedAnswerProtocol:
         return _tags(*self.tools)
 
 
+@lru_cache(maxsize=8)  # success and reward of a turn read the same text
 def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
     """Return the place of the first answer behind a mark, and the text of the last one; (-1, "") without any."""
     first, last = -1, ""

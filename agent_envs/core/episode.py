@@ -187,6 +187,8 @@ def extend_episode(
 
 def legal_text(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text that is parsed and recorded, and what was changed: the length is capped, lone surrogates replaced."""
+    if type(text) is str and text.isascii() and len(text) <= MAX_ACTION_CHARACTERS:
+        return text, ()
     text, notes = cut_text(str(text), MAX_ACTION_CHARACTERS)
     if not text.isascii():
         clean = text.encode("utf-8", "replace").decode("utf-8")

@@ -13,6 +13,7 @@ from agent_envs.base.dialects import (
     TOLERATED,
     before_run_on,
     canonical_calls,
+    dressed,
     is_plain,
     outside_thoughts,
     plain_turn,
@@ -96,16 +97,20 @@ class TurnForm:
             return self._advance(episode, action)
         if self.tools and not self.reply_cut and is_plain(action) and type(self)._tolerate is TurnForm._tolerate:
             return self._advance(episode, action)
-        if (plain := plain_turn(action)) and self.thoughts == "skip" and not self.reply_cut:
+        skips = self.thoughts == "skip" and not self.reply_cut
+        if skips and action.endswith(">") and (plain := plain_turn(action)):
             return self._advance(episode, action[plain.end(1) :])
-        text, is_open = outside_thoughts(action) if self.thoughts == "skip" else (action, False)
+        text, fault = action, ""
         events: tuple[str, ...] = ()
-        whole, text = text, self._without_open_action(text) if self.reply_cut else text
-        fault = NOT_CLOSED if is_open else "" if text == whole else CUT_SHORT
+        if self.reply_cut or dressed(action):
+            text, is_open = outside_thoughts(action) if self.thoughts == "skip" else (action, False)
+            whole, text = text, self._without_open_action(text) if self.reply_cut else text
+            fault = NOT_CLOSED if is_open else "" if text == whole else CUT_SHORT
+            if not self.strict:
+                text, events = before_run_on(text, self._action_pattern)
         if not self.strict:
-            text, cut = before_run_on(text, self._action_pattern)
-            text, events = self._tolerate(episode, text)
-            events = cut + events
+            text, tolerated = self._tolerate(episode, text)
+            events += tolerated
         outcome = self._advance(episode, text)
         if fault and isinstance(outcome.parsed, Malformed):
             outcome = _with_reason(outcome, outcome.parsed.reason, fault)

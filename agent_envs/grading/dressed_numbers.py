@@ -42,6 +42,7 @@ _ASKS_PER_CENT = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
+_DIGIT = re.compile(r"\d").search
 _HEADING = re.compile(r"\d{1,2}[.):][ \t]+[^\W\d]")
 _FREE = re.compile(
     r"""(?:(?<![\w#@.])|(?<=\bUSD)|(?<=\bRs\.))(?<![0-9][,:/-])  # no part of a name, an id, a date, a time or a longer number
@@ -69,7 +70,7 @@ def plain_number(text: str, *, per_cent: bool = False) -> str | None:
         text: one line, such as `**€18**`, `18.00`, `\boxed{18}`, `18 dollars` or `18. So she has 18 left`.
         per_cent: whether per cent are asked for; elsewhere `18 %` is no number.
     """
-    match = _DRESSED.match(text[:MOST_CHARACTERS].strip())
+    match = _DIGIT(text) and _DRESSED.match(text[:MOST_CHARACTERS].strip())
     if match is None or not (match["digits"] or match["part"]):
         return None
     if (match["percent"] and not per_cent) or _NO_UNIT.match(match["unit"]):
@@ -125,8 +126,8 @@ def are_told(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
     Who tells everything tells nothing: a text with more than MOST_IN_A_TEXT amounts counts for no number, and no number
     counts where the others tell more than MOST_OF_A_LENGTH with as many digits before the point.
     """
-    texts = list(texts)
-    lists = [numbers_in(text, MOST_IN_A_TEXT) for text in texts]
+    facts, texts = list(facts), list(texts)
+    lists = [numbers_in(text, MOST_IN_A_TEXT) for text in texts] if any(map(is_plain, facts)) else []
     values = set[str]().union(*(values for values in lists if sum(map(_is_amount, values)) <= MOST_IN_A_TEXT))
     lengths = Counter(len(value.partition(".")[0]) for value in values)
 

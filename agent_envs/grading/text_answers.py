@@ -14,6 +14,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _CLOSED = frozenset(("yes", "no", "noanswer"))
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+_VALUE = re.compile(r"[\d%]").search  # a sign of a number, or of one that is none
 _SIGNED_MONEY = re.compile(r"^([-+]) ?\$ ?")
 # A whole part in groups of three. "0,125" is a decimal comma, "1,23,456" and "12,34" are lists or slips.
 _GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
@@ -55,7 +56,7 @@ def same_answer(prediction: str, golds: Iterable[str]) -> bool:
     `20 USD` is 20; `20 %` and `2.0` are not, which a match without punctuation takes for it. "50 Cent" is no number.
     """
     golds = tuple(golds)
-    if not has_plain(golds) or prediction in golds:
+    if not has_plain(golds) or prediction in golds or not _VALUE(prediction):
         return exact_match(prediction, golds)
     for gold in golds:
         number = plain_number(gold) if is_plain(gold) else None
@@ -98,7 +99,7 @@ def token_f1(prediction: str, golds: Iterable[str]) -> float:
 
 def without_thousands(text: str) -> str:
     """Return a text without the commas that separate thousands ("1,234.5"); every other comma stays ("1,2", "0,125")."""
-    return _GROUPED.sub(lambda number: number[0].replace(",", ""), text)
+    return _GROUPED.sub(lambda number: number[0].replace(",", ""), text) if "," in text else text
 
 
 def parse_number(text: str) -> Fraction | None:

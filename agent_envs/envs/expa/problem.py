@@ -1,7 +1,7 @@
 """A problem is shared by the text and the expanded environment: tasks, prompt, external environments, reward, and success."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,13 +43,14 @@ class Problem:
     described: bool = True
 
     def with_success(self, episode: Episode, action: str | int, outcome: Outcome, max_turns: int) -> Outcome:
-        """Return the outcome with `success` judged where it or the limit of turns ends the episode; else unchanged."""
+        """Return the outcome, its `success` judged where it or the limit of turns ends the episode."""
         index = len(episode.turns) + 1
         if not outcome.terminated and index < max_turns:
             return outcome
         head = (index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results)
         turn = Turn(*head, terminated=outcome.terminated, truncated=not outcome.terminated)
-        return replace(outcome, success=self.solved(episode.trajectory(turn)))
+        outcome.success = self.solved(episode.trajectory(turn))
+        return outcome
 
 
 def policy_language(trajectory: Trajectory, *, as_read: bool = False) -> str:

@@ -200,8 +200,7 @@ class TextGame(TurnEnv):
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a turn whose line is no action as the longest action name it begins with, and a note; others unchanged."""
-        line = _parse(text)
-        if self.action_of(text)[0] is not None or not isinstance(line, Say):
+        if self.action_of(text)[0] is not None or not isinstance(line := _parse(text), Say):
             return text, ()
         name = action_name(line.text, self._numbers)
         note = f"tolerated: {_shorten(line.text)!r} was read as {name}"

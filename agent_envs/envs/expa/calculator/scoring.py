@@ -23,7 +23,8 @@ CALC_REWARDS = ("em", "exact", "numeric", "em_format", "released")
 RELEASED_TOLERANCE = Fraction(1, 100_000)  # of the released Countdown checker
 # The release also takes a number on the next line, and one that begins with a comma; here an answer has one form for all.
 _RELEASED_NUMBER = re.compile(r"####[ \t]?(-?\.?[0-9][0-9.,]*)")
-_IN_FORM = re.compile(r" -?(?:0|[1-9]\d*)(?:\.\d*[1-9])?", re.ASCII)  # a number behind the mark, as prompts ask for it
+# A number behind the mark, as prompts ask for it, or several, which are no dressed number.
+_IN_FORM = re.compile(r" (?:-?(?:0|[1-9]\d*)(?:\.\d*[1-9])?|\d++(?:[-+*/]\d++)+)", re.ASCII)
 _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 
