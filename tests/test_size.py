@@ -49,7 +49,7 @@ PARTS = {
 }  # fmt: skip
 TABLES, TABLES_HELD = (".json", ".txt", ".md", ".html"), 26_210  # lines of the wheel's files that are no Python
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-LONGEST, LONGEST_OF_TAU2 = 305, 330  # lines of code of a file
+LONGEST, LONGEST_OF_TAU2 = 313, 330  # lines of code of a file
 
 
 def lines(path) -> int:
