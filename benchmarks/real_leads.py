@@ -230,8 +230,8 @@ def figures(plan: Any, card: Path) -> dict[str, Any]:
             measured["verdict"] = "a rehearsal" if plan.rehearsal else part
             claims[lead.claim]["leads"][lead.name] = measured
             rows += [] if measured["verdict"] else [measured]
-    judged = verdicts([(row["difference"], row["p_value"], row["p_value"]) for row in rows], count)
-    for row, (_, p_holm, verdict) in zip(rows, judged, strict=True):
+    rulings = verdicts([(row["difference"], row["p_value"], row["p_value"]) for row in rows], count)
+    for row, (_, p_holm, verdict) in zip(rows, rulings, strict=True):
         row.update(p_holm=p_holm, verdict=verdict)
     return claims
 

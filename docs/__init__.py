@@ -2,6 +2,7 @@
 
 Modules, in reading order:
     generate: a page an environment, the README's table of families, and the check for stale pages.
+    claims: the tables of docs/claims.md, and their verdicts.
     sections: generated parts of pages that people write: sandbox figures, data and licences.
     schemas: JSON Schemas of suites and submissions.
     tree: the tree of packages in docs/architecture.md, from their docstrings.

@@ -1,6 +1,6 @@
 """The tables of docs/claims.md: the papers' claims (benchmarks/claims.toml), our figures of them, and verdicts by one rule.
 
-Leads of SmolLM2-135M are those of benchmarks/results/figures-CARD.json, which `python -m benchmarks.real_curves` writes; a
+Leads of SmolLM2-135M are those of figures-CARD.json in benchmarks/results, which `python -m benchmarks.real_curves` writes; a
 rehearsal's are passed over. Files of tiny models kept each run's success with its interval over tasks, and not its outcome on
 each task. So a lead's error is bounded: from below by the spread over seeds alone, from above by that and both arms' errors
 over tasks, as if these never cancelled (of a run's end over its start, by that of its paired gain, as if seeds shared it). A
@@ -47,9 +47,9 @@ def parts(results: Path = RESULTS) -> dict[str, str]:
     tiny = [lead for claim in claims for lead in map(tiny_lead, claim["tiny"])]
     real = [lead for claim in claims for name in claim["real"] for lead in real_leads(plan, name, results)]
     count = max(len(tiny) + len(real), comparisons(plan))
-    tried = [lead for lead in (*real, *tiny) if lead["least"] is not None]
-    judged = verdicts([(lead["difference"], lead["least"], lead["most"]) for lead in tried], count)
-    for lead, (least, most, verdict) in zip(tried, judged, strict=True):
+    rows = [lead for lead in (*real, *tiny) if lead["least"] is not None]
+    rulings = verdicts([(lead["difference"], lead["least"], lead["most"]) for lead in rows], count)
+    for lead, (least, most, verdict) in zip(rows, rulings, strict=True):
         lead.update(least=least, most=most, verdict=verdict)
     others = [[claim["says"], claim["others"]] for claim in claims]
     return {
@@ -81,16 +81,16 @@ def real_leads(plan: ClaimTable, claim: str, results: Path = RESULTS) -> Iterato
             "least": None,
             "verdict": "not tried",
         }
-        played = [
+        cards = [
             (file["about"]["card"], file["claims"][claim]["leads"][lead.name])
             for file in files
             if not file["rehearsal"] and lead.name in file["claims"].get(claim, {}).get("leads", {})
         ]
-        for card, kept in played:
-            whole = kept["over_seeds"]["by_seed"].keys() == set(map(str, plan.seeds(claim)))
-            p = kept["p_value"] if whole else None
-            yield row | kept | {"card": card, "least": p, "most": p}
-        if not played:
+        for card, figures in cards:
+            whole = figures["over_seeds"]["by_seed"].keys() == set(map(str, plan.seeds(claim)))
+            p = figures["p_value"] if whole else None
+            yield row | figures | {"card": card, "least": p, "most": p}
+        if not cards:
             yield row
 
 
