@@ -65,7 +65,7 @@ def run_block(block):
     [
         *PYTHON,
         ADDING[0],
-        "\n".join(QUICK),
+        pytest.param("\n".join(QUICK), marks=needs("[envs]")),
         *GUIDE,
         *INTEGRATIONS,
         *(pytest.param(block, marks=DENSE) for block in RETRIEVAL),

@@ -74,7 +74,7 @@ class Game:
     copied: Callable[[Any], Any] = copy.deepcopy
 
     def play(self, env: Any, actions: Sequence[Any]) -> list[tuple[Any, float, bool]]:
-        """Return what each action gives, up to the episode's end."""
+        """Return the result of each action, up to the episode's end."""
         results: list[tuple[Any, float, bool]] = []
         for action in actions:
             results.append(self.act(env, action))
@@ -188,7 +188,7 @@ def tau2_games() -> list[Game]:
 
 
 def own_user() -> str:
-    """Return what the scripted customer of Tau2Retail answers."""
+    """Return the answer of Tau2Retail's scripted customer."""
     import gymnasium as gym
 
     env = gym.make("agent_envs:agent_envs/Tau2Retail-v0")
@@ -226,7 +226,7 @@ def probe(name: str) -> dict[str, Any]:
 
 
 def outcome(trial: Callable[[Game], str], game: Game) -> str:
-    """Return what a trial finds wrong, or the error that it meets, "" for neither."""
+    """Return the trouble of a trial, its error's name if it raised one, "" for none."""
     try:
         return trial(game)
     except Exception as error:  # noqa: BLE001 - whatever a peer raises is what the trial shows
@@ -242,7 +242,7 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def curve() -> dict[str, Any]:
-    """Return what `python -m benchmarks.demo` last measured of its training, which this run does not repeat."""
+    """Return success before and after the demo's training, from its file: this run does not repeat it."""
     curves = json.loads(DEMO.read_text(encoding="utf-8"))
     before, after = (100 * curves[when]["success"] for when in ("before", "after"))
     return {"cell": "yes", "tried": f"python -m benchmarks.demo: {before:.1f} to {after:.1f} %, {DEMO.name}, one seed"}
