@@ -317,7 +317,7 @@ def test_arms_with_other_starts_are_compared_in_gains():
 def test_advice_is_measured_alike_in_all_arms(tmp_path):
     names = [lead.name for lead in planned_leads(Plan(rehearsal=False)) if lead.claim == "veg"]
     assert names == [
-        f"good over {arm}, {side} feedback" for side in ("without", "with") for arm in ("grpo", "misleading")
+        f"good over {arm}, {side} feedback" for side in ("without", "with") for arm in ("grpo", "misleading", "fading")
     ]
     plan = Plan(rehearsal=False)
     for run in plan.runs("veg"):
