@@ -62,7 +62,7 @@ def test_an_own_agent_is_compared_with_another(tmp_path):
 
 def test_every_example_is_run_by_a_test():
     assert {path.stem for path in EXAMPLES.glob("[!_]*.py")} == {*TRAINERS, "own_environment", "own_agent"}
-    assert set(NOTEBOOKS) == {"first_look"}
+    assert set(NOTEBOOKS) == {"first_curve", "first_look"}
 
 
 @pytest.mark.heavy
