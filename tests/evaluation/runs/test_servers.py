@@ -127,7 +127,7 @@ def test_a_refusal_ends_an_episode_is_told_as_its_own_share_and_steps_again(tmp_
         result.summaries[0].outcomes == {"refused": 2}
         and result.to_json()["metrics"]["refused"]["played"]["mean"] == 1.0
     )
-    assert any("2 of 2 episodes ended because the model, or a filter" in note for note in result_notes(result))
+    assert any("2 of 2 episodes ended in a refusal by the model or a filter" in note for note in result_notes(result))
     last = [row.result.trajectory.last for row in open_run(tmp_path / "run").rows()]
     assert [(turn.action, turn.outcome, turn.truncated) for turn in last] == [("", "refused", True)] * 2
     pack_run(tmp_path / "run", tmp_path / "packed")
