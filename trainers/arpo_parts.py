@@ -295,8 +295,12 @@ class TaskTree:
         if self._settings.rule == "value":
             return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
         if self._settings.rule == "likelihood":
-            walks = [(node, path.lane.walk) for node, path, _ in nodes]
-            return [node.entropy * likelihood_change(walk.turns, node.turn) for node, walk in walks if walk is not None]
+            scores = []
+            for node, path, _ in nodes:
+                walk = path.lane.walk
+                assert walk is not None  # or all scores behind it would be another node's
+                scores.append(node.entropy * likelihood_change(walk.turns, node.turn))
+            return scores
         return [node.delta for node, _, _ in nodes]
 
     def _choose_nodes(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:

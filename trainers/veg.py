@@ -12,7 +12,7 @@ and 4 on one core.
 Deviations from the paper: those of `trainers.grpo`, and
  1. Feedback has its own message, of the user's role, with a mark before it; templates are in our own words.
  2. A run is measured with feedback, as the paper does, and without.
- 3. `--feedback-fade` is ours: groups that are played without feedback take the place of advised ones, more at every step.
+ 3. `--feedback-fade` is ours: groups without feedback take the place of advised ones, more at every step, by a seeded draw.
 """
 
 import json
@@ -26,7 +26,7 @@ from trainers.environments import wrapper_rows
 from trainers.grpo import GRPOSettings, train
 from trainers.run import TrainingRun, open_run
 from trainers.sampling import shares
-from trainers.veg_parts import FeedbackSettings, without_feedback
+from trainers.veg_parts import FeedbackSettings, advise
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}
 
@@ -66,9 +66,9 @@ class VEGSettings(FeedbackSettings, GRPOSettings):
         if not self.feedback_fade:
             return plan, metrics
         share = max(0.0, 1 - run.step / self.feedback_fade)
-        advised = shares((share, 1 - share), self.tasks_per_step, self.seed, run.step)[0] * self.group_size
-        bare = [replace(item, spec=without_feedback(item.spec)) for item in plan[advised:]]
-        return plan[:advised] + bare, {"feedback/share": advised / len(plan)}
+        count = shares((share, 1 - share), self.tasks_per_step, self.seed, run.step)[0]
+        plan = advise(plan, self.group_size, count, f"advised:{self.seed}:{run.step}")
+        return plan, {"feedback/share": count / self.tasks_per_step}
 
 
 def results(measured: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """Settings of verbal feedback say who gives it, how it is asked for, and what it may cost."""
 
 import json
-from dataclasses import dataclass
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from agent_envs.base.errors import UsageError
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.services.chat import make_chat_model
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.wrappers.feedback_models import feedback_limits
@@ -112,8 +115,20 @@ class FeedbackSettings:
         return json_object(self.feedback_options, "feedback_options")
 
 
+def advise(plan: Sequence[Planned], group_size: int, count: int, key: str) -> list[Planned]:
+    """Return a plan in which `count` of the groups keep their feedback; a draw by `key` chooses them, since order matters.
+
+    Minibatches and processes take groups as they come, so the first must not be the advised ones at every step.
+    """
+    advised = random.Random(key).sample(range(len(plan) // group_size), count)
+    return [
+        item if place // group_size in advised else replace(item, spec=_without_feedback(item.spec))
+        for place, item in enumerate(plan)
+    ]
+
+
 @lru_cache(maxsize=8)
-def without_feedback(spec: str) -> str:
+def _without_feedback(spec: str) -> str:
     """Return an environment's spec, as JSON, without the wrapper that gives feedback."""
     table = json.loads(spec)
     rows = [row for row in table["additional_wrappers"] if row["name"] != "VerbalFeedback"]

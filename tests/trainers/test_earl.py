@@ -269,22 +269,17 @@ def test_logprobs_and_entropies_are_those_of_a_brute_force_softmax():
             assert not scores.vocabulary_logprobs[place][~word].any()
 
 
-def test_the_entropy_bonus_runs_in_a_line():
-    settings = EARLSettings(entropy=0.1, entropy_end=0.0, steps=5)
-    assert [settings.entropy_in(step) for step in range(5)] == pytest.approx([0.1, 0.075, 0.05, 0.025, 0.0])
-    assert EARLSettings(entropy=0.1, steps=5).entropy_in(4) == 0.1
-    assert EARLSettings(entropy=0.0, entropy_end=0.2, steps=1).entropy_in(0) == 0.0
-    run = opened("CountdownExpA")
+def test_the_entropy_bonus_lowers_the_loss_by_its_weight():
+    run, settings = opened("CountdownExpA"), EARLSettings(entropy=0.1)
     _, groups = played(run)
     rows, _ = earl.rows_with_advantages(rewarded(groups, [1.0, 0.0, 0.0] * 3), {}, settings)
     (micro,) = micro_batches(rows, 100_000, run.parts.chat.pad_id)
-    told = []
-    for step in (0, 2, 4):
-        run.step = step
-        by_token, metrics = earl.token_losses(micro, run, settings)
-        told.append(float(torch.where(micro.trained, by_token, 0.0).sum().detach()))
+    sums = []
+    for each in (settings, replace(settings, entropy=0.0)):
+        by_token, metrics = earl.token_losses(micro, run, each)
+        sums.append(float(torch.where(micro.trained, by_token, 0.0).sum().detach()))
     total = float(metrics["entropy"]) * int(micro.trained.sum())
-    assert [told[2] - told[0], told[2] - told[1]] == pytest.approx([0.1 * total, 0.05 * total], rel=1e-3)
+    assert total > 0 and sums[1] - sums[0] == pytest.approx(0.1 * total, rel=1e-3)
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -119,7 +119,7 @@ def test_published_answers_with_tools_are_imitated_without_their_results(tmp_pat
     (tmp_path / "star.json").write_text(json.dumps([row]), encoding="utf-8")
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
     made = SimpleNamespace(encode=chat.sequences, max_context=2048)
-    (found,) = rows_of(list(recordings(tmp_path / "star.json", env, "train")), made, "actions")
+    (found,) = rows_of(list(recordings(tmp_path / "star.json", env, "train")), made)
     written = [token for token, kept in zip(found.sequence.ids, found.sequence.trained, strict=True) if kept]
     assert chat.decode(written) == "".join(actions) and "Anna did." in chat.decode(found.sequence.ids)
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
@@ -73,7 +74,7 @@ def test_the_result_tells_success_with_feedback_and_without(whole):
 
 
 def test_advice_fades_out_group_by_group(tmp_path):
-    """Over two steps: all of the four groups have it, then two or so (the share is drawn), then none; epsilon is as it was."""
+    """Over two steps: all of the four groups have it, then two, then none; epsilon is as it was."""
     run(tmp_path / "run", "--log.episodes", "--feedback-fade", "2", "--steps", "3", "--evaluation.every", "0")
     steps = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [row["feedback/share"] for row in steps] == [1.0, 0.5, 0.0]
@@ -81,7 +82,23 @@ def test_advice_fades_out_group_by_group(tmp_path):
     episodes = [(row["step"], Trajectory.from_json(row["trajectory"])) for row in rows]
     for step, share in ((1, 1.0), (2, 0.5), (3, 0.0)):
         advised = ["feedback" in authors(episode) for number, episode in episodes if number == step]
-        assert len(advised) == 16 and sum(advised) == 16 * share and advised == sorted(advised, reverse=True)
+        assert len(advised) == 16 and sum(advised) == 16 * share
+        assert all(len({*advised[first : first + 4]}) == 1 for first in range(0, 16, 4))
+
+
+def test_the_advised_groups_are_drawn_by_step():
+    """Minibatches and processes take groups as they come: the first must not be the advised ones at every step."""
+    settings = VEGSettings(feedback_fade=1000, tasks_per_step=8, group_size=2)
+    spec = json.dumps({"additional_wrappers": [{"name": "VerbalFeedback"}]})
+    played = SimpleNamespace(environments={"": SimpleNamespace(spec=spec, size=64)}, train_split="train")
+    draws = []
+    for step in (*range(497, 503), 500):
+        plan, metrics = settings.plan(SimpleNamespace(parts=played, step=step))
+        advised = ["VerbalFeedback" in item.spec for item in plan]
+        assert advised[::2] == advised[1::2] and metrics["feedback/share"] == sum(advised) / 16 in (3 / 8, 4 / 8, 5 / 8)
+        draws.append(advised[::2])
+    assert len({tuple(draw) for draw in draws}) >= 4 and draws[3] == draws[-1]
+    assert any(draw != sorted(draw, reverse=True) for draw in draws)
 
 
 def test_without_feedback_it_is_grpo(whole, tmp_path):

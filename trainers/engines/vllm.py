@@ -140,7 +140,13 @@ class VLLMEngine:
             memory_share: of the GPU's memory, which the trainer may live in as well.
             sync_folder: where `sync` writes the weights; None for the system's temporary folder.
             options: of vllm.LLM.
+
+        Raises:
+            UsageError: the probe could prove nothing, or no adapter of this rank is known.
+            MissingExtra: vllm is not installed.
         """
+        if probe is not None and min(map(len, probe), default=0) < 2:
+            raise UsageError("VLLMEngine: a probe needs rows of two tokens or more; None for fixed random ones")
         on_gpu = torch.cuda.is_available()
         set_variables(on_gpu)
         logging.disable_progress_bar()  # type: ignore[no-untyped-call] # or every sync draws one

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.engines.vllm import StaleWeights, check_sync, probe_logprobs, weights_in
+from trainers.engines.vllm import StaleWeights, VLLMEngine, check_sync, probe_logprobs, weights_in
 
 PROBE = [[1, 2, 3, 4, 5], [7, 3], range(10)]
 
@@ -51,6 +51,12 @@ def test_numbers_that_are_none_are_stale():
 def test_another_probe_is_refused():
     with pytest.raises(UsageError, match="not of the same probe"):
         check_sync([[-1.0]], [[-1.0, -2.0]], 1e-3)
+
+
+@pytest.mark.parametrize("probe", [[], [[1, 2], [3]]])
+def test_a_probe_that_proves_nothing_is_refused_at_once(tmp_path, probe):
+    with pytest.raises(UsageError, match="rows of two tokens or more"):
+        VLLMEngine(tmp_path, probe=probe)
 
 
 def test_training_mode_is_what_it_was(tiny_model):
