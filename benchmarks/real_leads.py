@@ -62,8 +62,8 @@ class ClaimTable:
         shared = [self.table[name] for name in ("common", "imitation", "reinforcement")]
         text = json.dumps([row, starts, shared], sort_keys=True)
         words = ("says", "axis", "minutes")
-        kept = json.loads(text, object_hook=lambda row: {key: row[key] for key in row if key not in words})
-        return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+        settings = json.loads(text, object_hook=lambda row: {key: row[key] for key in row if key not in words})
+        return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
 
     def check(self, file: Mapping[str, Any], name: str) -> None:
         """Raise UsageError where a file of figures has runs of another plan.
