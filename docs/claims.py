@@ -100,8 +100,8 @@ def real_leads(plan: ClaimTable, claim: str, results: Path = RESULTS) -> Iterato
         for card, figures in cards:
             whole = figures["over_seeds"]["by_seed"].keys() == set(map(str, plan.seeds(claim)))
             p = figures["p_value"] if whole else None
-            error = (figures[name] for name in ("difference", "error", "units"))
-            interval = interval_of(*error, comparisons(plan), lead)
+            difference, error, units = figures["difference"], figures["error"], figures["units"]
+            interval = interval_of(difference, error, units, comparisons(plan), lead)
             yield row | figures | {"card": card, "interval": interval, "least": p, "most": p}
         if not cards:
             yield row
