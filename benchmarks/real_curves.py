@@ -7,7 +7,8 @@ The plan is real_curves.toml, and does not change between calls: starts, which i
 claim, seed by seed, all from the start of their seed. Arms are refused until their start, on dev tasks of two other seeds, has
 20 to 60 % success and 90 % valid turns. A call plays the next runs that fit into its minutes; the same command goes on. A run
 that was cut off is played anew, in a call that has more minutes than it had; one that failed waits until its folder is deleted.
-Figures lie in figures-CARD.json, apart for every card: seconds and rounding differ. Of a run its settings, metrics and test
+Figures lie in figures-CARD.json, apart for every card: seconds and rounding differ. They keep a digest of the plan, and a call
+with another plan is refused. Of a run its settings, metrics and test
 episodes stay; of a start its adapter, until all of its arms have ended. `--cpu` plays a rehearsal, one seed with four steps of
 16 episodes, which claims nothing and whose starts nothing is asked of.
 
@@ -363,6 +364,8 @@ def main() -> None:
         print(
             f"the whole plan: {minutes:g} minutes of a GPU, estimated, {calls} calls of {args.minutes:g}; {power_line(plan)}"
         )
+        if (path := args.out / f"figures-{name}.json").exists():
+            plan.check(json.loads(path.read_text(encoding="utf-8")), path.name)
         command = f"python -m benchmarks.real_curves --minutes {args.minutes:g} --out DIR"
         command += f" --only {args.only}" * bool(args.only) + " --cpu" * args.cpu
         notes = list[str]()
@@ -373,7 +376,7 @@ def main() -> None:
             heading = {"about": about(command) | {"card": name}, "rehearsal": args.cpu, "claims": claims}
             text = with_points_on_a_line(json.dumps(heading, indent=1))
             args.out.mkdir(parents=True, exist_ok=True)
-            (args.out / f"figures-{name}.json").write_text(text + "\n", encoding="utf-8")
+            path.write_text(text + "\n", encoding="utf-8")
             print(report(claims))
         if args.cpu:
             print("a rehearsal: it claims nothing")

@@ -10,6 +10,7 @@ Holm's correction is over all comparisons of docs/claims.md, those not played ye
 those of its first step (Bonferroni's), 1 - 0.05 / comparisons.
 """
 
+import hashlib
 import json
 import math
 import statistics
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.statistics.paired import POWER, holm
 from agent_envs.evaluation.statistics.rates import clustered_variance, number_names
 from agent_envs.evaluation.statistics.student import t_quantile, t_tail
@@ -51,6 +53,27 @@ class ClaimTable:
         if self.rehearsal or not isinstance(row["seeds"], int):
             return (0,) if self.rehearsal else tuple(row["seeds"])
         return report_seeds(self.table["start"][row["start"]]["preset"].partition("/")[2], row["seeds"])
+
+    def digest(self, claim: str) -> str:
+        """Return the sha256 of all that a claim's runs are set by in the plan's file: not of its words, nor of estimates."""
+        row = self.table["claim"].get(claim, {})
+        names = {row.get("start"), *row.get("starts", ()), *(arm.get("start") for arm in row.get("arm", {}).values())}
+        starts = {name: start for name, start in self.table["start"].items() if name in names}
+        shared = [self.table[name] for name in ("common", "imitation", "reinforcement")]
+        text = json.dumps([row, starts, shared], sort_keys=True)
+        words = ("says", "axis", "minutes")
+        settings = json.loads(text, object_hook=lambda row: {key: row[key] for key in row if key not in words})
+        return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+
+    def check(self, file: Mapping[str, Any], name: str) -> None:
+        """Raise UsageError where a file of figures has runs of another plan.
+
+        Raises:
+            UsageError: the message names the file and the claims.
+        """
+        others = [claim for claim, row in file["claims"].items() if row.get("plan") != self.digest(claim)]
+        if others:
+            raise UsageError(f"{name} has {', '.join(others)} by another plan: play anew, into another folder")
 
 
 @dataclass(frozen=True)
@@ -152,15 +175,23 @@ def measured_lead(
     if not values:
         return None
     units = min(len(by_seed), len(set(clusters)))
-    error, difference, most = two_way_error(values, seeds, clusters), statistics.fmean(values), 1 + lead.in_gains
-    half = t_quantile(1 - ALPHA / count / 2, units - 1) * error if units > 1 else 2 * most
+    error, difference = two_way_error(values, seeds, clusters), statistics.fmean(values)
     return {
         "difference": round(difference, 4),
-        "interval": [round(max(-most, difference - half), 4), round(min(most, difference + half), 4)],
+        "error": error,
+        "units": units,
+        "interval": interval_of(difference, error, units, count, lead),
         "p_value": p_value(difference, error, units),
         "planned_detectable": round(planned, 4),
         "over_seeds": over_seeds(by_seed),
     }
+
+
+def interval_of(difference: float, error: float, units: int, count: int, lead: PlannedLead) -> list[float]:
+    """Return a lead's interval over so many seeds (clusters, if fewer), as one of so many comparisons."""
+    most = 1 + lead.in_gains
+    half = t_quantile(1 - ALPHA / count / 2, units - 1) * error if units > 1 else 2 * most
+    return [round(max(-most, difference - half), 4), round(min(most, difference + half), 4)]
 
 
 def two_way_error(values: Sequence[float], seeds: Sequence[str], clusters: Sequence[str]) -> float:
@@ -202,7 +233,7 @@ def _verdict(difference: float, least: float, most: float) -> str:
     """Return the verdict by the least and the most that a corrected p value can be."""
     if most < ALPHA:
         return "shown" if difference > 0 else "the contrary is shown"
-    return "not shown" if least >= ALPHA else "cannot be told from what was kept"
+    return "not shown" if least >= ALPHA else "undecided: task outcomes were not kept"
 
 
 def figures(plan: Any, card: Path) -> dict[str, Any]:
@@ -218,6 +249,7 @@ def figures(plan: Any, card: Path) -> dict[str, Any]:
             claims[name] = {
                 "says": row["says"],
                 "axis": row.get("axis", ""),
+                "plan": plan.digest(name),
                 "arms": {arm: {"success": _successes(row, runs), "seeds": runs} for arm, runs in arms.items()},
                 "leads": {},
             }

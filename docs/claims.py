@@ -21,6 +21,7 @@ from benchmarks.real_leads import (
     CLAIMS,
     ClaimTable,
     comparisons,
+    interval_of,
     p_value,
     planned_leads,
     smallest,
@@ -51,7 +52,7 @@ def parts(results: Path = RESULTS) -> dict[str, str]:
     rulings = verdicts([(lead["difference"], lead["least"], lead["most"]) for lead in rows], count)
     for lead, (least, most, verdict) in zip(rows, rulings, strict=True):
         lead.update(least=least, most=most, verdict=verdict)
-    others = [[claim["says"], claim["others"]] for claim in claims]
+    others = [[claim["says"], claim["others"]] for claim in claims if claim["others"]]
     return {
         "the real model": _real_table(claims, real),
         "tiny models": _tiny_table(claims, iter(tiny), count),
@@ -71,8 +72,18 @@ def _counts(model: str, leads: list[dict[str, Any]]) -> str:
 
 
 def real_leads(plan: ClaimTable, claim: str, results: Path = RESULTS) -> Iterator[dict[str, Any]]:
-    """Yield a claim's planned leads, each as every card has it, rehearsals left out; one that none has is untried."""
-    files = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("figures-*.json"))]
+    """Yield a claim's planned leads, each as every card has it, rehearsals left out; one that none has is untried.
+
+    Intervals are of the comparisons that the page has today, which a card's file did not know.
+
+    Raises:
+        UsageError: a card's runs are of another plan.
+    """
+    files = list[dict[str, Any]]()
+    for path in sorted(results.glob("figures-*.json")):
+        if not (file := json.loads(path.read_text(encoding="utf-8")))["rehearsal"]:
+            plan.check(file, path.name)
+            files.append(file)
     for lead in (lead for lead in planned_leads(plan) if lead.claim == claim):
         row = {
             "claim": claim,
@@ -84,12 +95,14 @@ def real_leads(plan: ClaimTable, claim: str, results: Path = RESULTS) -> Iterato
         cards = [
             (file["about"]["card"], file["claims"][claim]["leads"][lead.name])
             for file in files
-            if not file["rehearsal"] and lead.name in file["claims"].get(claim, {}).get("leads", {})
+            if lead.name in file["claims"].get(claim, {}).get("leads", {})
         ]
         for card, figures in cards:
             whole = figures["over_seeds"]["by_seed"].keys() == set(map(str, plan.seeds(claim)))
             p = figures["p_value"] if whole else None
-            yield row | figures | {"card": card, "least": p, "most": p}
+            difference, error, units = figures["difference"], figures["error"], figures["units"]
+            interval = interval_of(difference, error, units, comparisons(plan), lead)
+            yield row | figures | {"card": card, "interval": interval, "least": p, "most": p}
         if not cards:
             yield row
 
@@ -108,14 +121,18 @@ def tiny_lead(row: Mapping[str, Any]) -> dict[str, Any]:
             error = statistics.fmean(_reach(gain["difference"], gain["interval"]) for gain in gains) / NORMAL
     seeds, difference = len(by_seed), statistics.fmean(by_seed.values())
     spread = statistics.stdev(by_seed.values()) / math.sqrt(seeds)
+    # Seeds that agree bound nothing from below: tasks may differ by nothing as well.
+    least = p_value(difference, spread, seeds) if spread or not difference else 0.0
+    most = 1.0 if error is None else p_value(difference, math.hypot(spread, error), seeds)
+    assert least <= most, f"{row['of']}: p is {least} at the least and {most} at the most"
     return {
-        "of": row["of"],
+        "of": row["of"] + (f"; {row['note']}" if "note" in row else ""),
         "file": row["file"],
         "difference": difference,
         "spread": spread,
         "over_seeds": over_seeds({int(seed): value for seed, value in by_seed.items()}),
-        "least": p_value(difference, spread, seeds),
-        "most": 1.0 if error is None else p_value(difference, math.hypot(spread, error), seeds),
+        "least": least,
+        "most": most,
     }
 
 
@@ -182,8 +199,10 @@ def _points(difference: float, interval: list[float] | None, verdict: str) -> st
 
 
 def _smallest(lead: float) -> str:
-    """Format the smallest lead; where no spread was seen, nothing says what could be."""
-    return f"{100 * lead:.1f}" if 0 < lead < 0.1 else f"{100 * lead:.0f}" if 0 < lead < 1 else "none"
+    """Format the smallest lead: "-" where no spread was seen, as nothing says then what could be."""
+    if not lead:
+        return "-"
+    return "over 100" if lead >= 1 else f"{100 * lead:.1f}" if lead < 0.1 else f"{100 * lead:.0f}"
 
 
 def _p(value: float) -> str:

@@ -19,7 +19,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.statistics.rates import clustered_variance
 from benchmarks import real_curves, real_leads, training_runs
 from benchmarks.real_curves import ADAPTER, MODEL, Calls, Plan
-from benchmarks.real_leads import PlannedLead, measured_lead, planned_leads
+from benchmarks.real_leads import ClaimTable, PlannedLead, measured_lead, planned_leads
 from benchmarks.training_runs import report_seeds
 from tests import ROOT
 from trainers.command_line import parse
@@ -245,6 +245,10 @@ def test_figures_of_a_card_are_paired_and_say_when_they_are_a_rehearsal(trainer,
     claim = table["claims"]["grpo"]
     assert set(claim["arms"]) == {*ARMS} and set(claim["leads"]) == {f"grpo over {arm}" for arm in ARMS[1:]}
     assert {lead["verdict"] for lead in claim["leads"].values()} == {"a rehearsal"}
+    monkeypatch.setattr(ClaimTable, "digest", lambda plan, claim: "of another plan")
+    with pytest.raises(SystemExit):
+        real_curves.main()
+    assert "figures-rehearsal.json has grpo by another plan" in capsys.readouterr().err
 
 
 LEAD = PlannedLead("grpo", ("grpo", "sft"), "after", in_gains=False)
@@ -330,7 +334,7 @@ def test_advice_is_measured_alike_in_all_arms(tmp_path):
 def test_verdicts_follow_from_one_rule():
     leads = [(0.2, 0.001, 0.001), (-0.2, 0.001, 0.002), (0.2, 0.02, 0.02), (0.2, 0.001, 0.4)]
     words = [verdict for *_, verdict in real_leads.verdicts(leads, 10)]
-    assert words == ["shown", "the contrary is shown", "not shown", "cannot be told from what was kept"]
+    assert words == ["shown", "the contrary is shown", "not shown", "undecided: task outcomes were not kept"]
     assert real_leads.verdicts([(0.2, 0.001, 0.001)], 49)[0][2] == "shown"  # Holm's first step: 49 of them
     assert real_leads.verdicts([(0.2, 0.001, 0.001)], 51)[0][2] == "not shown"
 
