@@ -43,7 +43,7 @@ def test_a_trainers_example_learns(name, tmp_path):
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 40
     printed = run(EXAMPLES / f"{name}.py", tmp_path / "run", cwd=tmp_path)
     success = {when: float(share) for when, share in re.findall(r"success (\w+): ([\d.]+) %", printed)}
-    assert success["after"] > success["before"] + 5, printed[-300:]  # both without advice
+    assert success["after"] > success["before"] + 5, printed[-300:]  # of VEG both with advice
 
 
 @pytest.mark.heavy
