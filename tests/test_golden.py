@@ -65,7 +65,21 @@ def test_an_id_without_a_golden_file_is_told_the_command(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 def test_what_a_release_promised_is_recorded_as_it_was(row):
+    assert row.id in golden.load_promises(), f"{row.id} is not promised: python -m tests.golden --promise"
     golden.check_promises(row, load(row.id))
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_limits_rewards_and_sizes_are_those_that_were_promised(row):
+    now, promised = golden.settings(row), golden.load_promises("settings")[row.id]
+    moved = {name: (value, now.get(name)) for name, value in promised.items() if now.get(name, "gone") != value}
+    assert promised and not moved, f"{row.id}: {moved} moved since its release: -v{row.version + 1} is needed"
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_turns_are_read_as_was_promised(row):
+    promised = golden.load_promises("readings")[row.id]
+    assert len(promised) == 4 and golden.readings(row) == promised, f"{row.id}: -v{row.version + 1} is needed"
 
 
 def test_a_promised_id_leaves_for_a_higher_version_alone():
@@ -80,7 +94,7 @@ def sort_promised(monkeypatch, tmp_path):
     monkeypatch.setattr(golden, "FOLDER", tmp_path)
     monkeypatch.setattr(golden, "play", lambda row, arguments: [])
     monkeypatch.setattr(golden, "load", load.__wrapped__)
-    (tmp_path / "promises.json").write_text('{"agent_envs/Sort-v0":{"{}":"another"}}')
+    (tmp_path / "promises.json").write_text('{"agent_envs/Sort-v0":{"replays":{"{}":"another"}}}')
     return row_of("Sort")
 
 
@@ -92,7 +106,8 @@ def test_a_promised_golden_is_not_recorded_again_where_it_moved(sort_promised):
 
 def test_new_ids_and_values_are_recorded_and_promised_later(sort_promised, monkeypatch):
     monkeypatch.setattr(golden, "TABLE", [sort_promised])
-    promises = {"agent_envs/Gone-v0": {"{}": "kept"}, "agent_envs/Sort-v0": {"{}": digest([])}}
+    kept = {"agent_envs/Gone-v0": {"{}": "kept"}, "agent_envs/Sort-v0": {"{}": digest([])}}
+    promises = {env_id: {"replays": replays} for env_id, replays in kept.items()}
     (golden.FOLDER / "promises.json").write_text(canonical_json(promises))
     golden.record(sort_promised, with_data=False)
     count = len(list(variants(sort_promised, outside=False)))
@@ -103,6 +118,13 @@ def test_new_ids_and_values_are_recorded_and_promised_later(sort_promised, monke
 def test_a_value_that_is_gone_breaks_its_promise(sort_promised):
     with pytest.raises(golden.UsageError, match="-v1 is needed"):
         golden.check_promises(sort_promised, {})
+    kept = {"{}": {"digest": "another"}}
+    golden.check_promises(sort_promised, kept)
+    gone = {**golden.load_promises()["agent_envs/Sort-v0"], '{"reward":"gone"}': "another"}
+    promises = {"agent_envs/Sort-v0": {"replays": gone}}
+    (golden.FOLDER / "promises.json").write_text(canonical_json(promises))
+    with pytest.raises(golden.UsageError, match="gone.* -v1 is needed"):
+        golden.check_promises(sort_promised, kept | {'{"reward":"gone"}': {"digest": "another"}})
 
 
 @pytest.mark.data

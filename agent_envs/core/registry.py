@@ -151,7 +151,7 @@ TABLE: tuple[Row, ...] = (
         Row(
             "Order",
             "agent_envs.envs.expa.sorting.env:Order",
-            "Bring items into a told order by swaps, as text: the curriculum before Sort.",
+            "Bring items into the order that the task names by swaps, as text: the curriculum before Sort.",
             variants={"directions": ("both", "ascending", "descending"), **_SORT},
         ),
     ),

@@ -2,10 +2,12 @@
 
 `python -m tests.golden` records them again. Embedded variants keep whole trajectories, but for some of games; variants on
 outside data keep digests only, and are checked where the data is. `promises.json` has a sha256 of each replay that a release
-had: under the same id it may not move any more, while new ids and values are free until `--promise` adds them.
+had, the settings of each id, and a sha256 of episodes that show how turns are read: under the same id these may not move any
+more, while new ids and values are free until `--promise` adds them.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +33,10 @@ BESIDE = {
 }
 # Of games, whose episodes are long, some variants are kept as digests too: the defaults and the rewards stand there whole.
 DIGESTED = {"kind", "goal", "on_invalid", "prompt_role"}
+# How turns are read: the defaults, and another value of each argument that every id has for it.
+READ_WITH: tuple[dict[str, Any], ...] = ({}, {"examples": 2}, {"thoughts": "count"}, {"strict": True})
+SPOILT = ("", "I am not sure yet.", "<answer>", '<tool_call>{"name": ', "#### **18** dollars")
+TURNS_READ = 12  # of an episode whose turns are dressed
 POLICIES = ("solver", "heuristic", "random", "random")
 # Families whose goldens are older than their heuristic: random play has its place, so that no golden had to move for it.
 BEFORE_HEURISTICS = ("expa", "text_games", "tool_reasoning")
@@ -103,11 +109,57 @@ def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
         yield f"{where}: was {str(old)[:200]!r}, is {str(new)[:200]!r}"
 
 
-def load_promises() -> dict[str, dict[str, str]]:
-    """Return the sha256 of each promised replay, by id and by the canonical text of the variant's arguments."""
+def settings(row: Row) -> dict[str, Any]:
+    """Return what a replay need not touch: an id's limits and other defaults, its range of reward, the sizes of its splits."""
+    env = gym.make(row.id).unwrapped
+    sizes = {f"tasks of {split}": env.source.size(split) for split in env.source.splits}
+    rewards = {"reward of an episode": env.reward_spec.episode}
+    rewards |= {f"term {term.name}": (term.low, term.high) for term in env.reward_spec.terms}
+    values = {"most turns": env.max_turns, **rewards, **sizes, **env.arguments}
+    plain: dict[str, Any] = json.loads(canonical_json(values))
+    return plain
+
+
+def dressed(action: str | int) -> str | int:
+    """Return a turn as language models write it: a thought first, and the answer in bold type."""
+    if isinstance(action, int):
+        return action
+    bold = re.sub(r"(<answer>|#### ?)([^<>\n]+)", r"\1**\2**", action)
+    return f"<think>Perhaps <answer>7</answer>, #### 7.</think> {bold}"
+
+
+def reading(row: Row, arguments: dict[str, Any]) -> str:
+    """Return the sha256 of how turns are read: malformed, cut off, with a thought, dressed; a short episode each."""
+    env = gym.make(row.id, **arguments)
+    start = {"task": 1, "split": env.unwrapped.source.splits[-1], "episode_key": "reading"}
+    env.reset(seed=1, options=start)
+    plan = agent_envs.solve(env)[:TURNS_READ]
+    text = next((action for action in plan if isinstance(action, str)), "")
+    spoilt = (*SPOILT, text[:-4], f"{text} {text}", f"**{text}**", f"```json\n{text}\n```", f"<think>{text}</think>")
+    episodes = [*([turn] for turn in spoilt), list(map(dressed, plan))]
+    rows = []
+    for actions in episodes:
+        env.reset(seed=1, options=start)
+        for action in actions:
+            if any(env.step(action)[2:4]):
+                break
+        rows.append(core_row(env.unwrapped.trajectory))
+    return digest(rows)
+
+
+def readings(row: Row) -> dict[str, str]:
+    """Return the digests of how an id reads turns, by the canonical text of the arguments."""
+    return {canonical_json(arguments): reading(row, arguments) for arguments in READ_WITH}
+
+
+def load_promises(part: str = "replays") -> dict[str, dict[str, Any]]:
+    """Return a part of the promises by id.
+
+    "replays" and "readings" have a sha256 by the canonical text of a variant's arguments, "settings" values by name.
+    """
     path = FOLDER / "promises.json"
-    promises: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return promises
+    promises = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {env_id: promised.get(part, {}) for env_id, promised in promises.items()}
 
 
 def row_digest(row: dict[str, Any]) -> str:
@@ -118,21 +170,30 @@ def row_digest(row: dict[str, Any]) -> str:
 
 def check_promises(row: Row, recorded: dict[str, dict[str, Any]]) -> None:
     """Raise UsageError where a promised replay of an id is gone, or differs from the rows that are to be its golden."""
+    registered = {canonical_json(arguments) for outside in (False, True) for arguments in variants(row, outside)}
     for arguments, promised in load_promises().get(row.id, {}).items():
-        if arguments not in recorded or row_digest(recorded[arguments]) != promised:
+        moved = arguments not in recorded or row_digest(recorded[arguments]) != promised
+        if moved or arguments not in registered:
             raise UsageError(f"{row.id} {arguments} moved since its release: -v{row.version + 1} is needed")
 
 
 def write_promises() -> int:
-    """Promise each replay that is not promised yet, and return how many are promised now. None that is there changes."""
-    old = load_promises()
-    rows = {row.id: load(row.id) for row in TABLE}
-    new = {
-        env_id: {name: row_digest(one) for name, one in rows[env_id].items()} | old.get(env_id, {}) for env_id in rows
+    """Promise what is not promised yet, and return how many replays are promised now. Nothing that is there changes."""
+    new: dict[str, dict[str, dict[str, Any]]] = {
+        row.id: {
+            "replays": {name: row_digest(one) for name, one in load(row.id).items()},
+            "readings": readings(row),
+            "settings": settings(row),
+        }
+        for row in TABLE
     }
-    text = json.dumps(old | new, indent=0, sort_keys=True)
+    for part in ("replays", "readings", "settings"):
+        for env_id, kept in load_promises(part).items():
+            parts = new.setdefault(env_id, {})
+            parts[part] = parts.get(part, {}) | kept
+    text = json.dumps(new, indent=0, sort_keys=True)
     (FOLDER / "promises.json").write_text(text + "\n", encoding="utf-8")
-    return sum(map(len, (old | new).values()))
+    return sum(len(parts["replays"]) for parts in new.values())
 
 
 def record(row: Row, with_data: bool) -> None:
@@ -159,5 +220,5 @@ def record(row: Row, with_data: bool) -> None:
 
 __all__ = [
     "TABLE", "check_promises", "core_row", "differences", "is_default", "load", "load_promises", "path_of", "play", "record",
-    "recording", "row_digest", "row_of", "variants", "write_promises",
+    "readings", "recording", "row_digest", "row_of", "settings", "variants", "write_promises",
 ]  # fmt: skip

@@ -43,15 +43,15 @@ def test_a_trainers_example_learns(name, tmp_path):
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 40
     printed = run(EXAMPLES / f"{name}.py", tmp_path / "run", cwd=tmp_path)
     success = {when: float(share) for when, share in re.findall(r"success (\w+): ([\d.]+) %", printed)}
-    best = max(share for when, share in success.items() if when != "before")
-    assert best > success["before"] + 5, printed[-300:]
+    assert success["after"] > success["before"] + 5, printed[-300:]  # of VEG both with advice
 
 
 @pytest.mark.heavy
 def test_an_own_environment_passes_its_check(tmp_path):
     printed = run(EXAMPLES / "own_environment.py", cwd=tmp_path)
     assert " 0 failed" in printed or "failed" not in printed, printed
-    assert "solver on test: success 100.0 %" in printed and "random on test: success 2" in printed
+    success = dict(re.findall(r"(\w+) on test: success ([\d.]+) %", printed))
+    assert float(success["solver"]) == 100 and float(success["random"]) < 50, printed
 
 
 @pytest.mark.heavy

@@ -43,7 +43,8 @@ class Rate:
     @property
     def basis(self) -> str:
         """The number of trials, and of clusters where those are fewer: `200 in 50 clusters`."""
-        return f"{self.trials} in {self.clusters} clusters" if self.clusters < self.trials else f"{self.trials}"
+        plural = "s" if self.clusters > 1 else ""
+        return f"{self.trials} in {self.clusters} cluster{plural}" if self.clusters < self.trials else f"{self.trials}"
 
     def text(self) -> str:
         """Return share and basis: `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`."""
