@@ -100,7 +100,7 @@ def test_twenty_actors_are_lost_and_no_episode(folder, tmp_path, monkeypatch, ag
             while len(kills) < 20 and not over.is_set():
                 place = actors._places[len(kills) % 2]  # in turn, so that each has answered since it was lost
                 turns = actors._turns
-                while actors._turns < turns + 40 and not over.is_set():
+                while actors._turns < turns + 120 and not over.is_set():
                     time.sleep(0.01)
                 if place.handle is not None:
                     ray.kill(place.handle)
