@@ -72,7 +72,7 @@ def cache_dir() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "agent_envs"
     shared = os.environ.get("XDG_CACHE_HOME")
-    return Path(shared or os.path.expanduser("~/.cache"), "agent_envs")
+    return (Path(shared) if shared else Path.home() / ".cache") / "agent_envs"
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -23,6 +23,10 @@ _HEAD = b'{"row":'
 _LINE = re.compile(rb'\{"row":(.*),"sha":"([0-9a-f]{16})"\}\n', re.DOTALL)
 
 
+class FileInUse(UsageError):
+    """Another process is writing a journal."""
+
+
 class Journal(contextlib.AbstractContextManager["Journal"]):
     """One file, one writer at a time (`try_lock`), any number of readers."""
 
@@ -36,7 +40,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
         self._file: IO[bytes] = _open_journal(path)
         if not try_lock(self._file):
             self._file.close()
-            raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
+            raise FileInUse(f"{path} is being written by another process; wait for it or use another folder")
         try:
             sound = max(
                 (end for _, _, end in _rows(path, lambda line: _verify_line(line) or _sound_row(line))), default=0

@@ -44,15 +44,13 @@ RESUMED_WITH = {"resume", "set_aside", "as_json", "backend", "actors"}  # what m
 
 
 class Backend(StrEnum):
-    """Processes that step the environments of a run: this one in threads, or actors of Ray."""
+    """Processes that play a run: this one in threads, or actors of Ray."""
 
     threads = "threads"
     ray = "ray"
 
 
-StepsIn = Annotated[
-    Backend, Player("--backend", help="ray: actors of Ray step the environments, on many machines (docs/scale.md).")
-]
+StepsIn = Annotated[Backend, Player("--backend", help="ray: actors of Ray play, on many machines (docs/scale.md).")]
 Actors = Annotated[int, Player("--actors", min=1, help="With --backend ray: number of actors, a CPU each.")]
 
 

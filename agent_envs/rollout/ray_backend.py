@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, redirect_stdout, suppress
@@ -26,7 +27,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.arguments import whole_number
-from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
+from agent_envs.base.errors import BudgetSpent, EnvFault, MissingExtra, UsageError
+from agent_envs.base.jsonl_log import FileInUse
 from agent_envs.base.serialization import digest
 from agent_envs.core.env import core_of, turn_wrappers
 from agent_envs.core.snapshot import Snapshot, register_snapshot, restore
@@ -39,7 +41,7 @@ from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 
 SAVED_TURNS = 5  # after so many an episode comes back as bytes
-MOST_LOSSES = 5  # of an actor, without an answer in between
+MOST_LOSSES = 5  # of the actors that a call is made to
 THREADS = 256  # of an actor: so many episodes wait there for replies at a time
 
 
@@ -129,7 +131,6 @@ class _Place:
 
     handle: Any = None
     life: int = 0
-    losses: int = 0
     ended: list[str] = field(default_factory=list)
     queue: _Batch = field(default_factory=list)
     calling: threading.Lock = field(default_factory=threading.Lock)
@@ -165,7 +166,7 @@ class Actors(ExitStack):
         self._places = [_Place() for _ in range(actors)]
         self._recording: Any = None
         self._replies: RemoteFile | None = None
-        self._limits: Mapping[str, Any] = {}
+        self._host: tuple[Any, ...] = ()  # what a host of whole episodes is made with, beside the recording
         self._numbers, self._lock = count(1), threading.Lock()
         self._keys, self._turns, self._started = set[str](), 0, 0.0
         self.enter_context(
@@ -194,56 +195,73 @@ class Actors(ExitStack):
         """Return a stand-in for a file that a keeper on this machine opens."""
         strategies, node = self._ray.util.scheduling_strategies, self._ray.get_runtime_context().get_node_id()
         for pause in (0.5, 1.0, 2.0, 4.0, 8.0):
-            with suppress(UsageError):
-                make().close()
+            with suppress(FileInUse):
+                make().close()  # so that what is wrong with it is raised here
                 break
             time.sleep(pause)  # the keeper of a killed run lets the file go soon
-        make().close()  # so that what is wrong with it is raised here
+        else:
+            make().close()
         here = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         return RemoteFile(self._ray.remote(num_cpus=0, scheduling_strategy=here)(Keeper).remote(make), **attributes)
 
     def players(
-        self, path: Path | None, ended: Collection[str], limits: Mapping[str, Any]
+        self, path: Path | None, ended: Collection[str], limits: Mapping[str, Any], name: str, services: Services
     ) -> tuple[RemoteFile, RemoteLockstep]:
-        """Return a log of replies, and who plays with it, as `Services.players` asks for them; `limits` are of a `Lockstep`."""
+        """Return a log of replies, and who plays with it, as `Services.players` asks for them; UsageError as `environment`."""
+        self._check_recording(services)
         self._end()  # an earlier part of the run had another log
-        self._limits, self._replies = limits, self._on_this_machine(partial(ReplyLog, path and path.absolute(), ended))
+        self._replies = self._on_this_machine(partial(ReplyLog, path and path.absolute(), ended))
+        self._host = (self._replies, limits, name)
         return self._replies, RemoteLockstep(self.play)
 
-    def play(self, item: Planned) -> tuple[EpisodeResult, Exception | None]:
+    def play(self, item: Planned) -> tuple[EpisodeResult, BudgetSpent | None]:
         """Return an episode's result, and what ended it, from the actor of its key; EnvFault where it is lost too often."""
         place, key = self.begin(item.key)
         try:
-            outcome, _ = self._ask_actor(place, lambda handle, life: handle.play.remote(item))
+            outcome, _ = self._ask_actor(place, lambda handle, life: handle.play.remote(item, self._agent))
+        except EnvFault as fault:
+            assert self._replies is not None, "`players` was called"
+            fault.usage = sum((Counter(reply.usage) for reply in self._replies.rows(item.key).values()), Counter())
+            raise
         finally:
             self._keys.discard(key)
         self._count(len(outcome[0].trajectory.turns))
         return outcome  # type: ignore[no-any-return]
 
     def services(self, services: Services) -> Services:
-        """Return the services of a run that the actors play, or whose environments they step."""
+        """Return the services of a run that the actors play, or whose environments they step; UsageError for a budget's."""
+        if getattr(services.charged, "totals", True):
+            raise UsageError("actors of Ray count in no budget of this process: leave out Services(charged=...)")
         if self._agent is None:
             return replace(services, elsewhere=self.environment)
         return replace(services, players=self.players)
 
     def environment(self, env: gym.Env[Any, Any], spec: str) -> "RemoteSteps":
-        """Return a stack, made of a spec's JSON, whose resets and steps are taken by the actors."""
+        """Return a stack, made of a spec's JSON, whose resets and steps the actors take; UsageError for a strange recording."""
+        self._check_recording(core_of(env).services)
         return RemoteSteps(env, spec, self)
 
+    def _check_recording(self, services: Services) -> None:
+        """Raise UsageError for a recording that no actor would write."""
+        if services.recording not in (None, self._recording):
+            raise UsageError(
+                "actors of Ray record into one file of theirs: make the recording by Actors.recording(path)"
+            )
+
     def line(self) -> str:
-        """Return a line about actors, open episodes and the turns a second since the first."""
+        """Return a line about actors, open episodes and the turns a second since the first episode began."""
         rate = self._turns / max(time.monotonic() - self._started, 1e-9)
         return f"{len(self._places)} actors, {len(self._keys)} episodes open, {rate:.0f} turns/s"
 
     def _count(self, turns: int) -> None:
-        """Count turns, from when the first came: before it actors were made."""
+        """Count turns."""
         with self._lock:
-            self._started = self._started if self._turns else time.monotonic()
             self._turns += turns
 
     def begin(self, episode_key: str) -> tuple["_Place", str]:
         """Return the place and the pool's key of a new episode."""
         with self._lock:
+            self._started = self._started or time.monotonic()
             key = f"{episode_key}#{next(self._numbers)}"
             self._keys.add(key)
         return self._places[int(digest(episode_key)[:8], 16) % len(self._places)], key
@@ -296,24 +314,22 @@ class Actors(ExitStack):
 
     def _ask_actor(self, place: _Place, call: Callable[[Any, int], Any]) -> tuple[Any, int]:
         """Return the answer to a call of a place's actor and its life; EnvFault where it is lost again and again."""
-        errors = self._ray.exceptions
+        errors, losses = self._ray.exceptions, 0
         while True:
             with self._lock:
                 if place.handle is None:
                     kind: type = PoolHost if self._agent is None else EpisodeHost
-                    more = () if self._agent is None else (self._agent, self._replies, self._limits)
                     actor = self._ray.remote(num_cpus=1, max_concurrency=THREADS, scheduling_strategy="SPREAD")(kind)
-                    place.handle = actor.remote(self._recording, *more)
+                    place.handle = actor.remote(self._recording, *self._host)
                 handle, life = place.handle, place.life
             try:
-                answer = answer_of(call(handle, life))
-                place.losses = 0
-                return answer, life
+                return answer_of(call(handle, life)), life
             except (errors.RayActorError, errors.OutOfMemoryError) as error:
                 with self._lock:
                     if place.life == life:
-                        place.handle, place.life, place.losses = None, life + 1, place.losses + 1
-                if place.losses >= MOST_LOSSES:
+                        place.handle, place.life = None, life + 1
+                losses += 1
+                if losses >= MOST_LOSSES:
                     why = str(error).splitlines()[0]
                     raise EnvFault(f"an actor was lost {MOST_LOSSES} times: {why}") from error
 

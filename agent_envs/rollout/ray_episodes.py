@@ -4,13 +4,19 @@ A reply that was paid for is in the log of the run before the actor steps it: an
 the episode again with the replies that it had.
 """
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
-from agent_envs.rollout.lockstep import Lockstep
+from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.policy import Policy, Reply, Request, traits_of
 from agent_envs.rollout.reply_log import RememberingPolicy, ReplyLog, place_of
 from agent_envs.services.recording import Recording
@@ -20,25 +26,39 @@ from agent_envs.services.run_services import Services
 class EpisodeHost:
     """The class of an actor that plays whole episodes, with an agent of its own."""
 
-    def __init__(
-        self, recording: Recording | None, agent: Callable[[], Policy], replies: "RemoteFile", limits: Mapping[str, Any]
-    ) -> None:
-        """Make the agent; `limits` are those of a `Lockstep`."""
-        policy = agent()
-        self._replies = None if traits_of(policy).needs_env else SentReplies(replies)
-        player = policy if self._replies is None else RememberingPolicy(policy, self._replies)
-        self._lockstep = Lockstep(player, services=Services(recording=recording), threads=1, keep_errors=True, **limits)
+    def __init__(self, recording: Recording | None, log: "RemoteFile", limits: Mapping[str, Any], name: str) -> None:
+        """Hold the run's log of replies, the limits of a `Lockstep`, and the name of the agent that the driver knows."""
+        self._services, self._log, self._limits, self._name = Services(recording=recording), log, limits, name
+        self._replies: SentReplies | None = None
+        self._player: Lockstep | None = None
+        self._lock = threading.Lock()
 
-    def play(self, item: Planned) -> tuple[EpisodeResult, Exception | None]:
-        """Return the result of an episode, and the error that ended it."""
+    def _lockstep(self, agent: Callable[[], Policy]) -> Lockstep:
+        """Return the actor's player; the first call makes the agent: an error while an actor begins would read as its loss."""
+        with self._lock:
+            if self._player is None:
+                policy = agent()
+                if (policy.name, batch := getattr(policy, "batch", 1)) != (self._name, 1):
+                    what = f"agent {policy.name} of batch {batch}, and {self._name} of batch 1 is to play"
+                    raise UsageError(f"Actors(agent=...) makes {what}")
+                self._replies = None if traits_of(policy).needs_env else SentReplies(self._log)
+                player = policy if self._replies is None else RememberingPolicy(policy, self._replies)
+                self._player = Lockstep(player, services=self._services, threads=1, keep_errors=True, **self._limits)
+            return self._player
+
+    def play(self, item: Planned, agent: Callable[[], Policy]) -> tuple[EpisodeResult, BudgetSpent | None]:
+        """Return the result of an episode, and the spent budget that ended it; any other error of it is raised."""
+        lockstep = self._lockstep(agent)
         if self._replies is not None:
             self._replies.begin(item.key)
-        (lane,) = self._lockstep.begin([item])
+        (lane,) = lockstep.begin([item])
         while not lane.over:
-            self._lockstep.step([lane])
+            lockstep.step([lane])
         result = lane.result()
         if lane.error is None:
-            self._lockstep.release(lane)
+            lockstep.release(lane)
+        elif not isinstance(lane.error, BudgetSpent):
+            raise lane.error
         if self._replies is not None:
             self._replies.drop(item.key)
         # Without the task's content, as the journal keeps it.
@@ -127,8 +147,8 @@ class RemoteLane:
 class RemoteLockstep(AbstractContextManager["RemoteLockstep"]):
     """Actors as a `Lockstep`, whose step is a whole episode."""
 
-    def __init__(self, play: Callable[[Planned], tuple[EpisodeResult, Exception | None]]) -> None:
-        """Play each episode by a call of `play`."""
+    def __init__(self, play: Callable[[Planned], tuple[EpisodeResult, BudgetSpent | None]]) -> None:
+        """Play each episode by a call of `play`, whose EnvFault is one of the episode."""
         self._play = play
 
     def __exit__(self, *error: object) -> None:
@@ -143,6 +163,9 @@ class RemoteLockstep(AbstractContextManager["RemoteLockstep"]):
         for lane in lanes:
             try:
                 lane.outcome, lane.error = self._play(lane.item)
+            except EnvFault as fault:
+                env = gym.make(EnvSpec.from_json(lane.item.spec))
+                lane.outcome = Lane(lane.item, env, fault=fault.cause, usage=Counter(fault.usage)).result()
             except Exception as error:  # noqa: BLE001 - its lane keeps it, and who plays the plan raises it
                 lane.error = error
 

@@ -275,7 +275,7 @@ def run_many(
         path = _replies_of(place.path) if place else None
         limits: dict[str, Any] = {"attempts": FAULT_ATTEMPTS, "pause_seconds": pause_seconds}
         if services is not None and services.players is not None:
-            replies, lockstep = services.players(path, finished, limits)
+            replies, lockstep = services.players(path, finished, limits, policy.name, services)
         else:
             replies = ReplyLog(path, finished)
             actor = policy if traits.needs_env else RememberingPolicy(policy, replies)

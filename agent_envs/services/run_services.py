@@ -16,8 +16,8 @@ class Services:
         recording: where answers are recorded, or replayed from; a journal's `RunLog` may bring one instead.
         charged: puts a chat model that gives feedback behind a budget of the run; None leaves it to that of its environment.
         elsewhere: returns a stack, with the JSON of its spec, as one that is stepped elsewhere; None for steps here.
-        players: returns, of a file for replies, the keys of episodes that have ended and the limits of a `Lockstep`, the log
-            of replies and what plays whole episodes elsewhere; None for episodes here.
+        players: returns the log of replies and what plays whole episodes elsewhere, of a file for replies, the keys of
+            episodes that have ended, the limits of a `Lockstep`, the agent's name and these services; None for episodes here.
     """
 
     recording: Recording | None = None

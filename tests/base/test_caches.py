@@ -1,11 +1,12 @@
 """One value a key and process: made once, by one thread, kept within a bound, and not where the making failed."""
 
+import pwd
 import threading
 from collections import OrderedDict
 
 import pytest
 
-from agent_envs.base.caches import shared
+from agent_envs.base.caches import cache_dir, shared
 
 
 def test_a_value_is_made_once_a_key():
@@ -50,3 +51,14 @@ def test_threads_wait_for_the_first_and_a_failure_is_not_kept():
     with pytest.raises(ZeroDivisionError):
         shared(shelf, "other", lambda: 1 / 0)
     assert shared(shelf, "other", lambda: 5) == 5
+
+
+def test_where_no_home_is_known_no_folder_is_named_after_it(monkeypatch):
+    def unknown(number):
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_CACHE_HOME", "AGENT_ENVS_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(RuntimeError, match="home"):
+        cache_dir()

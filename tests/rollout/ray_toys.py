@@ -6,11 +6,12 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from agent_envs.base.errors import EnvFault, MissingExtra
+from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.core.env import spec_json
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Reply
 from agent_envs.rollout.ray_backend import Actors
+from agent_envs.rollout.reply_log import ReplyLog
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.recording import CallSite, ExternalPort
 from agent_envs.services.run_services import Services
@@ -96,9 +97,10 @@ class Away(Guess):
 class Talker:
     """An agent that is paid for, and counts what it is asked for each turn of an episode, in a file where that has a name."""
 
-    name, batch = "talker", 1
+    batch = 1
 
-    def __init__(self, seconds=0.0, file=""):
+    def __init__(self, seconds=0.0, file="", name="talker"):
+        self.name = name
         self.calls, self._seconds, self._file = [], seconds, file
 
     def act(self, requests):
@@ -107,6 +109,37 @@ class Talker:
             note("\n".join(f"{request.origin}:{request.turn}" for request in requests), self._file)
         time.sleep(self._seconds)
         return [Reply(f"<luck>{request.turn} {request.seed}</luck>", usage={"calls": 1}) for request in requests]
+
+
+class Keyless(Talker):
+    """An agent whose key is on the driver's machine alone."""
+
+    def __init__(self):
+        if str(os.getpid()) != os.environ["RAY_TOYS_DRIVER"]:
+            raise UsageError("set TOY_KEY")
+        super().__init__()
+
+
+class OddError(Exception):
+    """An error that does not unpickle."""
+
+    def __init__(self, code, *, body):
+        super().__init__(f"{code} {body}")
+
+
+class Odd(Talker):
+    """An agent with an error of its own."""
+
+    def act(self, requests):
+        raise OddError(3, body=len(requests))
+
+
+class NotedReplies(ReplyLog):
+    """A log of replies that notes in the file of calls what it has."""
+
+    def put(self, key, place, reply):
+        super().put(key, place, reply)
+        note(f"kept {key}:{reply.action.removeprefix('<luck>').split()[0]}", "talks")
 
 
 class Again:

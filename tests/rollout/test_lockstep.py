@@ -13,6 +13,7 @@ from agent_envs import BudgetSpent, EnvFault, Planned, Reply, UsageError, run_ma
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.rollout.lockstep import Lockstep
 from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.services.run_services import Services
 from tests.rollout.test_run_many import Lines, planned, results
 from tests.toy import Guess
 
@@ -341,3 +342,8 @@ def test_the_first_error_of_a_round_is_raised_once_all_lanes_have_stepped(monkey
         with pytest.raises(BudgetSpent, match="k0"):
             lockstep.step(lanes)
     assert [lane.over for lane in lanes] == [True, False, True] and len(lanes[1].walk.turns) == 1
+
+
+def test_an_agent_that_needs_the_state_does_not_play_where_that_is_elsewhere():
+    with pytest.raises(UsageError, match="agent solver needs_env: the state is elsewhere"):
+        Lockstep(CompanionPolicy("solver"), services=Services(elsewhere=lambda env, spec: env))

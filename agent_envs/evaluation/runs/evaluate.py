@@ -223,7 +223,7 @@ def _with_budget(setup: _EvaluationSetup, suite: Suite, run: Run | None) -> tupl
     budget = Budget(SpendingLimits(usd=most), prices, ledger=ledger, before=before)
     if price is not None:
         actor = BudgetedPolicy(actor, budget) if charged is None else charged(budget)
-    return actor, Services(charged=RunBudgets(dict.fromkeys(prices, budget)))
+    return actor, Services(charged=RunBudgets(dict.fromkeys(prices, budget) if models else None))
 
 
 def _spent_before(run: Run, payer: str, models: Iterable[str]) -> Counts:

@@ -58,7 +58,7 @@ class Settings:
     smoke: bool = False  # only a part of a split: such a run cannot be packed
     pack: str = ""  # folder that the submission is written to when the run is complete; "" for none
     notes: Notes | None = None  # what is known of the suite before it is played; None to have it looked up
-    actors: int = 0  # of Ray that step the environments, in this part of the run; 0 for this process
+    actors: int = 0  # of Ray that play this part of the run, or step its environments; 0 for this process
 
 
 @dataclass(frozen=True)

@@ -151,14 +151,14 @@ class RunBudgets(Uncopied):
 
     def __init__(self, totals: Mapping[str, Budget] | None = None) -> None:
         """Set the further budgets that all calls of a model are charged to, by model name."""
-        self._totals, self._lock = {} if totals is None else totals, threading.Lock()
+        self.totals, self._lock = {} if totals is None else totals, threading.Lock()
         self._budgets: dict[tuple[str, SpendingLimits], Budget] = {}
 
     def __call__(self, model: ChatModel, own: Budget) -> ChatModel:
         """Return a model behind the run's budgets; the first environment's own becomes that of those alike."""
         with self._lock:
             budget = self._budgets.setdefault((model.name, own.limits), own)
-        metered, total = Metered(model, budget), self._totals.get(model.name)
+        metered, total = Metered(model, budget), self.totals.get(model.name)
         return metered if total is None else Metered(metered, total)
 
 
