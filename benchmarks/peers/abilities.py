@@ -38,12 +38,8 @@ VENVS = {  # name: Python, packages
 OWN = "agent-envs"
 DEMO = Path(__file__).parents[1] / "results" / "demo_training.json"
 VERIFIERS = "https://github.com/PrimeIntellect-ai/verifiers/blob/main/docs/v1"
-OPENENV = "https://github.com/huggingface/OpenEnv/blob/main/docs/source"
 DOCUMENTED = {  # the pages of peers, in our words
     ("verifiers", "process"): ("no", "model calls go through its interception server", f"{VERIFIERS}/architecture.md"),
-    ("OpenEnv", "process"): ("no", "an environment runs inside a server", f"{OPENENV}/guides/concepts.md"),
-    ("OpenEnv", "score"): ("no", "the first step asks a Space, Docker or a server", f"{OPENENV}/getting-started.md"),
-    ("OpenEnv", "curve"): ("no", "it is not a trainer", f"{OPENENV}/guides/training.md"),
     ("tau2-bench", "user"): ("no", "the user is a language model, or there is none",
                              "https://github.com/sierra-research/tau2-bench/blob/main/src/tau2/gym/README.md"),
 }  # fmt: skip
@@ -53,7 +49,17 @@ REMARKS = {  # what a cell adds to a trial, and why
     ("SkyRL-gym", "score"): ("own tasks", "the package has no tasks: a row of ours was played"),
     ("tau2-bench", "process"): ("no user", "with a user it asks a language model"),
     ("tau2-bench", "score"): ("no user", "with a user it asks a language model"),
-    (OWN, "process"): ("", "ToolReasoning runs a policy's programs in a sandbox, which is a process of its own"),
+    ("OpenEnv", "process"): (
+        "own game",
+        "the package has no environment: one of ours was played; its clients ask a server",
+    ),
+    ("OpenEnv", "fork"): ("own game", "by copy.deepcopy of the environment; its clients have no fork"),
+    ("OpenEnv", "replay"): ("own game", "the environment is ours"),
+    ("OpenEnv", "score"): ("own game", "the environment is ours; those of its hub need a server, here or in a Space"),
+    (OWN, "process"): (
+        "sandbox apart",
+        "ToolReasoning runs a policy's programs in a sandbox, which is a process of its own",
+    ),
 }
 ONE_TURN = "one turn"
 outside: list[str] = []  # sockets and processes that were opened since it was cleared
@@ -187,6 +193,44 @@ def tau2_games() -> list[Game]:
     return [Game("mock", start, of_gym, lambda env: calls)]
 
 
+def openenv_games() -> list[Game]:
+    """Return an environment of ours on OpenEnv's base class, stepped without its server."""
+    from openenv.core.env_server import interfaces, types
+
+    class Number(types.Action):  # type: ignore[misc,name-defined]
+        """A guess."""
+
+        value: int
+
+    class Guess(interfaces.Environment):  # type: ignore[misc,name-defined]
+        """A number below 9 is to be guessed."""
+
+        secret = turns = 0
+
+        def reset(self, seed: int | None = None, episode_id: str | None = None, **others: Any) -> Any:
+            self.secret, self.turns = (seed or 0) % 9, 0
+            return types.Observation(done=False, reward=0.0)
+
+        def step(self, action: Any, timeout_s: float | None = None, **others: Any) -> Any:
+            self.turns += 1
+            right = action.value == self.secret
+            return types.Observation(done=right or self.turns == 4, reward=float(right))
+
+        @property
+        def state(self) -> Any:
+            return types.State(step_count=self.turns)
+
+    def start(seed: int) -> tuple[Any, Any]:
+        env = Guess()
+        return env, env.reset(seed=seed)
+
+    def act(env: Any, action: Any) -> tuple[Any, float, bool]:
+        seen = env.step(action)
+        return seen, float(seen.reward), bool(seen.done)
+
+    return [Game("a game of ours", start, act, lambda env: [Number(value=value) for value in (8, 5, 3, 1)])]
+
+
 def own_user() -> str:
     """Return the answer of Tau2Retail's scripted customer."""
     import gymnasium as gym
@@ -196,7 +240,7 @@ def own_user() -> str:
     return str(env.step("Could you tell me your e-mail address?")[0])
 
 
-GAMES = {OWN: own_games, "GEM": gem_games, "SkyRL-gym": skyrl_games, "tau2-bench": tau2_games}
+GAMES = {OWN: own_games, "GEM": gem_games, "SkyRL-gym": skyrl_games, "OpenEnv": openenv_games, "tau2-bench": tau2_games}
 TRIALS = {"process": try_process, "fork": try_fork, "replay": try_replay, "score": try_score}
 
 
@@ -245,7 +289,10 @@ def curve() -> dict[str, Any]:
     """Return success before and after the demo's training, from its file: this run does not repeat it."""
     curves = json.loads(DEMO.read_text(encoding="utf-8"))
     before, after = (100 * curves[when]["success"] for when in ("before", "after"))
-    return {"cell": "yes", "tried": f"python -m benchmarks.demo: {before:.1f} to {after:.1f} %, {DEMO.name}, one seed"}
+    return {
+        "cell": "yes",
+        "from a file": f"python -m benchmarks.demo: {before:.1f} to {after:.1f} %, {DEMO.name}, one seed",
+    }
 
 
 def examine(name: str, folder: Path) -> dict[str, Any]:
@@ -297,7 +344,7 @@ def main() -> None:
         rows[name] = with_documents(name, examine(name, options.venvs), "not documented")
     for name in options.read:
         version = VENVS[name][1].partition("==")[2]
-        rows[name] = with_documents(name, {"version": version, "read": "documentation alone"}, "not tried")
+        rows[name] = with_documents(name, {"version": version, "read": "documentation alone"}, "not documented")
     if OWN in options.only:
         rows[OWN]["curve"] = curve()
     result = {"abilities": ABILITIES, "peers": {name: rows[name] for name in names if name in rows}}

@@ -167,7 +167,8 @@ def greedy_run():
     plan = [Planned("k", spec_json(gym.make("toy/Greedy-v0")), 0, "test", 0)]
     with Actors(1, agent=Talker) as actors:
         ((_, result),) = run_many(plan, Talker(), services=actors.services(Services()))
-        print(result.status, actors._places[0].life)
+        lost = actors._places[0].life
+    print(result.status, lost)
 
 
 for kind in (Paid, Dying, Greedy, Lacking, Away):
