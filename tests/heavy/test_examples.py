@@ -1,4 +1,4 @@
-"""Examples run to their end and learn where they say so, notebooks run and keep their outputs, and quick starts give the numbers that they name.
+"""Examples run and learn where they say so, notebooks keep their outputs, and quick starts give the numbers that they name.
 
 Outputs are written again by `jupyter nbconvert --to notebook --execute --inplace examples/*.ipynb`, where that is installed.
 """
