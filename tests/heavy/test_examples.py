@@ -44,7 +44,10 @@ def test_a_trainers_example_runs_and_success_rises(name, tmp_path):
     printed = run(EXAMPLES / f"{name}.py", tmp_path / "run", cwd=tmp_path)
     success = {when: float(share) for when, share in re.findall(r"success (\w+): ([\d.]+) %", printed)}
     assert set(success) == {"before", "after"}, printed[-300:]
-    if name != "veg":  # its file says that it does not rise in this size
+    if name == "earl":  # its start sorts all: it learns to compare less
+        before, after = map(float, re.findall(r"([\d.]+) comparisons", printed))
+        assert success["after"] == 100 and after < before, printed[-300:]
+    elif name != "veg":  # its file says that it does not rise in this size
         assert success["after"] > success["before"] + 5, printed[-300:]
 
 
