@@ -41,7 +41,7 @@ HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Re
 def test_every_block_is_of_a_kind_that_is_checked():
     assert {language for language, _ in BLOCKS} == {"python", "console", ""}
     assert (len(PYTHON), len(GUIDE), len(INTEGRATIONS), len(RETRIEVAL), len(QUICK)) == (2, 9, 8, 1, 10)
-    assert len(COMMANDS) == 16
+    assert len(COMMANDS) == 14
 
 
 @cache

@@ -225,8 +225,8 @@ def openenv_games() -> list[Game]:
         return env, env.reset(seed=seed)
 
     def act(env: Any, action: Any) -> tuple[Any, float, bool]:
-        seen = env.step(action)
-        return seen, float(seen.reward), bool(seen.done)
+        observation = env.step(action)
+        return observation, float(observation.reward), bool(observation.done)
 
     return [Game("a game of ours", start, act, lambda env: [Number(value=value) for value in (8, 5, 3, 1)])]
 

@@ -41,12 +41,17 @@ def trained(tmp_path_factory):
     return out, result, told.getvalue().splitlines()[-1]
 
 
+def rounded(summary):
+    """Return it as another batch may give it: logprobs and entropies differ by the order of a sum."""
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in summary.items()}
+
+
 @pytest.mark.parametrize(("start", "side"), [(False, "after"), (True, "before")])
 def test_it_plays_as_the_run_was_measured(trained, start, side):
     out, result, _ = trained
     agent = TrainedAgent(str(out), start=start)
-    found = measure_all(agent, (("", environment_spec("Order", ARGUMENTS)),), "test", 8, "0/test").summary()
-    assert found == result[side] and result["before"] != result["after"]
+    again = measure_all(agent, (("", environment_spec("Order", ARGUMENTS)),), "test", 8, "0/test").summary()
+    assert rounded(again) == rounded(result[side]) and result["before"] != result["after"]
     assert agent.name == ("run at its start" if start else "run")
 
 
@@ -55,10 +60,8 @@ def test_a_model_alone_plays_by_its_name(trained):
     drawn = json.loads((out / SETTINGS_FILE).read_text(encoding="utf-8"))["sampling"]
     limits = {name: drawn[name] for name in ("max_new_tokens", "max_context", "batch")}
     agent = make_agent(f"hf:{out / 'model'}", temperature=drawn["eval_temperature"], **limits)
-    assert (
-        measure_all(agent, (("", environment_spec("Order", ARGUMENTS)),), "test", 8, "0/test").summary()
-        == result["after"]
-    )
+    again = measure_all(agent, (("", environment_spec("Order", ARGUMENTS)),), "test", 8, "0/test").summary()
+    assert rounded(again) == rounded(result["after"])
     assert agent.name == f"hf:{out / 'model'}"
     with pytest.raises(UsageError, match="agent 'hf:/no/model' cannot be made: .*is no folder with a model"):
         make_agent("hf:/no/model")
@@ -168,7 +171,8 @@ def test_a_run_under_memory_plays_so_in_evaluation_too(tmp_path):
     result = run(out, "--env.arguments", arguments, "--env.wrappers", '[{"Memory": {"turns": 0}}]', steps=1)
     agent = make_agent(f"trained:{out}")
     spec = environment_spec("Order", json.loads(arguments))
-    assert measure_all(agent, (("", spec),), "test", 8, "0/test").summary() == result["after"]
+    again = measure_all(agent, (("", spec),), "test", 8, "0/test").summary()
+    assert rounded(again) == rounded(result["after"])
     assert "# without" not in agent.command
     forgets_nothing = make_agent(f"hf:{out / 'model'}", temperature=1, max_new_tokens=12, batch=16)
     assert measure_all(forgets_nothing, (("", spec),), "test", 8, "0/test").summary() != result["after"]
