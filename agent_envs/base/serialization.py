@@ -85,13 +85,6 @@ def _make_quickly(cls: Any) -> None:
         return
     scope = {f"__set_{place}": getattr(cls, name).__set__ for place, name in enumerate(names)}
     stores = [f"__set_{place}(self, {name})" for place, name in enumerate(names)] or ["pass"]
-    if len(names) > 6 and cls.__bases__ == (object,):
-        # For a moment it is of a class that may be written to: many fields take half the time, few would take more.
-        open_class = type(cls.__name__, (), {"__slots__": cls.__slots__})
-        scope = {"__slow": original, "__own": cls, "__set": object.__setattr__, "__open": open_class}
-        stores = [f"if self.__class__ is not __own: return __slow(self, {', '.join(names)})",
-                  "__set(self, '__class__', __open)", *(f"self.{name} = {name}" for name in names),
-                  "self.__class__ = __own"]  # fmt: skip
     body = "\n ".join(stores)
     exec(f"def __init__(self, {', '.join(names)}):\n {body}", scope)  # of names of fields alone, as dataclasses does
     cls.__init__ = update_wrapper(scope["__init__"], original)

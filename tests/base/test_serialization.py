@@ -213,36 +213,6 @@ class Quick:
     third: str = "c"
 
 
-@state_type
-@dataclass(frozen=True, slots=True)
-class QuickAndWide:
-    """A record of more fields than `state_type` sets one by one."""
-
-    a: int
-    b: int = 2
-    c: int = 3
-    d: int = 4
-    e: int = 5
-    f: int = 6
-    g: int = 7
-
-
-def test_a_wide_record_is_the_record_that_it_was():
-    class Other(QuickAndWide):
-        pass
-
-    value = QuickAndWide(1, g=8)
-    assert type(value) is QuickAndWide and value == QuickAndWide(1, 2, 3, 4, 5, 6, 8) != QuickAndWide(1)
-    assert hash(value) == hash(QuickAndWide(1, g=8)) and not hasattr(value, "__dict__")
-    assert copy.deepcopy(value) == pickle.loads(pickle.dumps(value)) == dataclasses.replace(value, a=1) == value
-    assert "__open" in QuickAndWide.__init__.__code__.co_names
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        value.g = 9
-    with pytest.raises(TypeError, match="'a'"):
-        QuickAndWide()
-    assert type(Other(1)) is Other and (Other(1).a, Other(1).g) == (1, 7)
-
-
 def test_a_record_that_is_made_quickly_is_the_record_that_it_was():
     value = Quick(1, third="d")
     assert (
