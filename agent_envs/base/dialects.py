@@ -5,7 +5,6 @@ name of a game's action may be followed by more words. Every rewriting but that 
 is linear in the text's length and never raises.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from agent_envs.base.messages import ToolCall
-from agent_envs.base.protocol import MAX_CALL_CHARACTERS, no_constant, read_call
+from agent_envs.base.protocol import MAX_CALL_CHARACTERS, read_call, sound_json
 from agent_envs.base.serialization import canonical_json
 
 THOUGHTS = ("skip", "count")  # whether text inside a thought may act
@@ -269,7 +268,7 @@ def _typed(value: str, kind: Any) -> Any:
     if kind in (None, "string"):
         return value
     with suppress(ValueError):
-        return _loads(value.strip().lower() if kind == "boolean" else value.strip())
+        return sound_json(value.strip().lower() if kind == "boolean" else value.strip())
     return value
 
 
@@ -311,16 +310,11 @@ def _json_values(body: str) -> tuple[list[Any], set[str]]:
     mended = _TRAILING_COMMA.sub(lambda match: match[1] or "", body)
     for text, notes in ((body, set[str]()), (mended, {"a comma before a closing bracket"})):
         with suppress(ValueError, RecursionError):
-            return [_loads(text)], notes
+            return [sound_json(text)], notes
     lines = [line.strip().rstrip(",") for line in body.strip().splitlines() if line.strip()]
     if not 1 < len(lines) <= MAX_CALLS:
         raise ValueError("no JSON")
-    return [_loads(line) for line in lines], {"several calls in one tag"}
-
-
-def _loads(text: str) -> Any:
-    """Parse JSON; NaN and Infinity raise ValueError."""
-    return json.loads(text, parse_constant=no_constant)
+    return [sound_json(line) for line in lines], {"several calls in one tag"}
 
 
 def _plain_call(value: Any, notes: set[str]) -> dict[str, Any]:
@@ -336,7 +330,7 @@ def _plain_call(value: Any, notes: set[str]) -> dict[str, Any]:
     arguments = value.get("arguments", {})
     for _ in range(2):
         if isinstance(arguments, str):
-            arguments = _loads(arguments) if arguments.strip() else {}
+            arguments = sound_json(arguments) if arguments.strip() else {}
             notes.add("arguments as a JSON text")
     if not isinstance(arguments, Mapping):
         raise ValueError("no arguments")

@@ -258,24 +258,34 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     ):  # Python's own reader's depth depends on its version
         return Malformed(f"the tool call is nested more than {MAX_CALL_DEPTH} deep")
     try:
-        value: Any = json.loads(body, parse_constant=no_constant)
+        value = sound_json(body)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not _CALL_KEYS.issuperset(value):
             return Malformed('a tool call is {"name": "...", "arguments": {...}}')
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict):
             return Malformed("the arguments of a tool call are a JSON object")
-        # JSON escapes can make lone surrogates of plain ASCII text, behind the replacing of the whole turn.
-        texts = (value["name"], canonical_json(arguments))
-        return ToolCall(call_id, *(text.encode("utf-8", "replace").decode("utf-8") for text in texts))
+        name, text = value["name"], canonical_json(arguments)
+        if "\\u" in body or not body.isascii():
+            # JSON escapes can make lone surrogates of plain ASCII text, behind the replacing of the whole turn.
+            name, text = (part.encode("utf-8", "replace").decode("utf-8") for part in (name, text))
+        return ToolCall(call_id, name, text)
     except json.JSONDecodeError as error:
         return Malformed(f"the tool call is not valid JSON at character {error.pos + 1}")
     except (ValueError, RecursionError):
         return Malformed("the tool call is not valid JSON: a number in it is none")
 
 
-def no_constant(name: str) -> None:
+def _no_constant(name: str) -> None:
     """Raise ValueError for NaN and the infinities, which Python's reader of JSON takes."""
     raise ValueError(f"{name} is not JSON")
+
+
+def sound_json(text: str) -> Any:
+    """Parse JSON; ValueError for anything else, NaN and the infinities among it, RecursionError for very many levels."""
+    return _DECODER.decode(text)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)  # `json.loads` would make one for each text
 
 
 def _depth(text: str) -> int:

@@ -327,12 +327,15 @@ def _constructor_arguments(
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
     """Build the info of an episode's newest turn, or of its prompt before the first turn."""
-    turns = episode.turns
-    messages, events = (turns[-1].observation, turns[-1].events) if turns else (episode.prompt, ())
+    turns, messages, left = episode.turns, episode.prompt, env.max_turns - len(episode.turns)
+    events: list[str] = []  # `list[...]()` would cost twice
+    if turns:
+        last = turns[-1]
+        messages, events, left = last.observation, list(last.events), 0 if last.terminated or last.truncated else left
     return {
-        "task_id": episode.task.id, "turn": len(turns), "turns_left": 0 if episode.over else env.max_turns - len(turns),
+        "task_id": episode.task.id, "turn": len(turns), "turns_left": left,
         "messages": [message.as_dict() for message in messages], "context": env.context, "prefill": "",
-        "stop": list(env.stop), "events": list(events), **env._extras(episode),
+        "stop": list(env.stop), "events": events, **env._extras(episode),
     }  # fmt: skip
 
 

@@ -66,23 +66,32 @@ class Reward:
 
 @dataclass(frozen=True)
 class RewardSpec:
-    """A reward under a name. `episode` bounds the return of a whole episode."""
+    """A reward under a name.
+
+    Attributes:
+        name: of the reward.
+        terms: its terms.
+        episode: bounds of the return of a whole episode.
+        values: gives all terms that apply to a turn, by name: of `terms_from`, so that a step need not ask term by term.
+    """
 
     name: str
     terms: tuple[Term, ...]
     episode: tuple[float, float]
+    values: Callable[[Trajectory], Mapping[str, float]] | None = None
 
     def __call__(self, trajectory: Trajectory) -> Reward:
         """Return the reward of the newest turn: the sum of its terms; AssertionError for a term outside its bounds."""
         total = 0.0
-        values: list[tuple[str, float]] = []  # `list[...]()` would cost as much as a term
+        rows: list[tuple[str, float]] = []  # `list[...]()` would cost as much as a term
+        values = None if self.values is None else self.values(trajectory)
         for term in self.terms:
-            value = float(term.value(trajectory))
+            value = float(term.value(trajectory) if values is None else values.get(term.name, 0.0))
             if not term.low <= value <= term.high:
                 raise AssertionError(f"reward term {term.name} gave {value}, outside [{term.low}, {term.high}]")
-            values.append((term.name, value))
+            rows.append((term.name, value))
             total += value
-        return Reward(total, tuple(values))
+        return Reward(total, tuple(rows))
 
     def terms_by_turn(self, trajectory: Trajectory) -> list[dict[str, float | None]]:
         """Return the recorded terms of each turn by name, None for a 0 of one that does not apply; the task is there."""
@@ -177,7 +186,7 @@ def extend_episode(
         index, episode.header.origin, action, outcome.parsed, outcome.observation, outcome.results, 0.0, (), ended, cut,
         notes + outcome.events,
     )  # fmt: skip
-    drafted = episode.trajectory(turn)
+    drafted = Trajectory(episode.header, episode.prompt, (*episode.turns, turn), episode.task, episode.success)
     reward = spec(drafted)
     # Nobody but the reward has seen this turn yet, so it may still be completed; a second one would cost microseconds.
     object.__setattr__(turn, "reward", reward.total)

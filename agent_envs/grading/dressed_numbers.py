@@ -41,7 +41,7 @@ _ASKS_PER_CENT = re.compile(
     r"|\b(?:per\s?cent|percentage)\b[^.?!]{0,20}\?|%\s*\?",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
+_PLAIN = re.compile(r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)", re.ASCII)
 _DIGIT = re.compile(r"\d").search
 _HEADING = re.compile(r"\d{1,2}[.):][ \t]+[^\W\d]")
 _FREE = re.compile(
@@ -89,7 +89,7 @@ def _value(sign: str, digits: str | None, decimals: str | None) -> str:
 
 def is_plain(text: str) -> bool:
     """Return whether a text is a number without any dress but a sign, commas between groups of three and a decimal point."""
-    return any(map(str.isdigit, text)) and _PLAIN.fullmatch(text.strip()) is not None
+    return _PLAIN.fullmatch(text.strip()) is not None
 
 
 @lru_cache(maxsize=64)
@@ -155,7 +155,8 @@ def plain_boxes(text: str) -> tuple[str, tuple[str, ...]]:
 
 def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Return (answer, ()), or, if it is one dressed number and a gold a plain one, (that number, an event)."""
-    number = plain_number(answer) if has_plain(tuple(golds)) and not is_plain(answer) else None
+    is_dressed = _DIGIT(answer) and has_plain(tuple(golds)) and not is_plain(answer)
+    number = plain_number(answer) if is_dressed else None
     return (answer, ()) if number is None else (number, (f"tolerated: {answer.strip()[:60]!r} was read as {number}",))
 
 

@@ -10,7 +10,8 @@ from functools import lru_cache
 from agent_envs.grading.dressed_numbers import has_plain, is_plain, plain_number
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_ARTICLES = ("a", "an", "the")
+_ARTICLE = re.compile(rf"\b({'|'.join(_ARTICLES)})\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _CLOSED = frozenset(("yes", "no", "noanswer"))
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
@@ -26,8 +27,9 @@ def normalise_answer(text: str) -> str:
     Lower case, ASCII punctuation removed, articles replaced by a space, white space folded. Curly quotes and dashes
     outside ASCII survive, as they do in the published scores.
     """
-    lowered = text.lower().translate(_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", lowered).split())
+    if text.isascii() and text.replace(" ", "").isalnum():  # words alone, in half the time
+        return " ".join([word for word in text.lower().split() if word not in _ARTICLES])
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 _normal_gold = lru_cache(maxsize=1_024)(normalise_answer)  # a gold is met again in each rollout of its task
@@ -50,13 +52,13 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
     return False
 
 
-def same_answer(prediction: str, golds: Iterable[str]) -> bool:
+@lru_cache(maxsize=8)  # success and reward of a turn compare the same texts
+def same_answer(prediction: str, golds: tuple[str, ...]) -> bool:
     """Return whether the prediction equals a gold: as a number where the gold is one and nothing else, else by exact match.
 
     `20 USD` is 20; `20 %` and `2.0` are not, which a match without punctuation takes for it. "50 Cent" is no number.
     """
-    golds = tuple(golds)
-    if not has_plain(golds) or prediction in golds or not _VALUE(prediction):
+    if not _VALUE(prediction) or not has_plain(golds) or prediction in golds:
         return exact_match(prediction, golds)
     for gold in golds:
         number = plain_number(gold) if is_plain(gold) else None

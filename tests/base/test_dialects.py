@@ -102,7 +102,7 @@ def test_what_models_write_is_read_as_it_was_meant():
         if row["family"] == "search":
             assert (set(tokenize(row["query"])) <= set(tokenize(row["document"]))) == row["meant"], row
         elif row["family"] == "text-answer":
-            assert same_answer(row["text"], [row["gold"]]) == row["meant"], row
+            assert same_answer(row["text"], (row["gold"],)) == row["meant"], row
         else:
             assert meant(row, read(row)) == row["meant"], row
 

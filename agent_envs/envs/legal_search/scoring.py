@@ -7,6 +7,7 @@ read it there, and read what was found from the typed results of searches and re
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
@@ -69,7 +70,8 @@ def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] |
     if name == "art_e":
         if weights:
             raise UsageError(f"LegalSearch: weights={weights!r} have no meaning with reward='art_e'; leave them out")
-        return RewardSpec("art_e", terms_from(lambda t: _art_e(t, limits), _ART_E_TERMS), (-2.0, 1.5))
+        values = partial(_art_e, limits=limits)
+        return RewardSpec("art_e", terms_from(values, _ART_E_TERMS), (-2.0, 1.5), values)
     unknown = sorted(set(weights or ()) - set(WEIGHTS))
     if unknown:
         raise UsageError(
@@ -83,7 +85,8 @@ def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] |
         bounds[key] = (0.0, weight * (2 if key == "near_format" else 1), _DOCS[key])
     most = sum(high for _, high, _ in list(bounds.values())[1:])
     bounds["kept_in_band"] = (-most, 0.0, "takes back what would leave the segment's part of its band")
-    return RewardSpec("segmented", terms_from(lambda t: segmented(t, limits, full), bounds), (-2.0, 2.0))
+    values = partial(segmented, limits=limits, weights=full)
+    return RewardSpec("segmented", terms_from(values, bounds), (-2.0, 2.0), values)
 
 
 _DOCS = {

@@ -7,7 +7,7 @@ release pays 0.2 for a sound format without an answer, which cannot be: a sound 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from agent_envs.base.arguments import choice, number
@@ -20,7 +20,7 @@ from agent_envs.grading.text_answers import contains_answer_characters, exact_ma
 STRUCTURE_SCORE = 0.2  # structure_format_score of the v0.3 launch script
 FINAL_SCORE = 0.1  # final_format_score of the same script
 REWARDS = ("em", "exact", "em_format", "f1")
-Equal = Callable[[str, Sequence[str]], bool]
+Equal = Callable[[str, tuple[str, ...]], bool]
 _TAG = re.compile(r"</?(?:think|search|information|answer)>")
 
 

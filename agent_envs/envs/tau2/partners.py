@@ -73,6 +73,6 @@ def take_turn(partner: Partner, scene: Scene) -> Dialogue:
 
     def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
         """Let the partner speak with the conversation as it stands."""
-        return partner.speak(replace(scene, dialogue=dialogue))
+        return partner.speak(scene if dialogue is scene.dialogue else replace(scene, dialogue=dialogue))
 
     return answered(scene.rules, scene.dialogue, scene.side, speak)

@@ -115,7 +115,8 @@ def make_reward(name: str) -> RewardSpec:
     bounds = {one.lower(): (0.0, 1.0, f"share of the basis: {_DOCS[one]}") for one in COMPONENTS}
     doc = "takes the shares back unless all that counts holds and one side ended the conversation"
     bounds[_BACK] = (-1.0, 0.0, doc)
-    return RewardSpec(name, terms_from(partial(_terms, reward=name), bounds), (0.0, 1.0))
+    values = partial(_terms, reward=name)
+    return RewardSpec(name, terms_from(values, bounds), (0.0, 1.0), values)
 
 
 def _gain(trajectory: Trajectory) -> float:
@@ -129,6 +130,8 @@ def _terms(trajectory: Trajectory, reward: str) -> dict[str, float]:
     What a judge decides counts in `official` alone.
     """
     score = score_of(trajectory.last)
+    if not score:
+        return {}
     basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != NL_ASSERTION)]
     terms = {name.lower(): float(score[f"{name}*"] == "1") / len(basis) for name in basis}
     total = 0.0

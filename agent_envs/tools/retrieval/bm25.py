@@ -193,10 +193,11 @@ def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], 
     rows = (scores >= max(bar - 1 / _SCALE, 0.5 / _SCALE)).nonzero()[0]
     ranks = np.rint(scores[rows] * _SCALE)
     if len(ranks) <= FEW:
-        values = ranks.tolist()
-        order: Any = sorted(range(len(values)), key=values.__getitem__, reverse=True)[:top_k]
-    else:
-        order = (-ranks).argsort(kind="stable")[:top_k]
+        values, places = ranks.tolist(), rows.tolist()
+        first = sorted(range(len(values)), key=values.__getitem__, reverse=True)[:top_k]
+        first = [place for place in first if values[place]]
+        return [places[place] for place in first], [values[place] / _SCALE for place in first]
+    order = (-ranks).argsort(kind="stable")[:top_k]
     best = ranks[order]
     count = int(np.count_nonzero(best))
     return rows[order[:count]].tolist(), (best[:count] / _SCALE).tolist()

@@ -8,7 +8,6 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import state_type
-from agent_envs.base.type_checks import misfit
 from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
 from agent_envs.envs.tau2.users.device import Request, Step
 
@@ -85,7 +84,7 @@ def remembered(memory: Any, script: UserScript) -> Mind:
     Raises UsageError: it is none that this script could have.
     """
     wants = range(len(script.wants))
-    if isinstance(memory, Mind) and not misfit(Mind, dict(zip(Mind.__match_args__, _VALUES(memory), strict=True))):
+    if isinstance(memory, Mind):  # of which a snapshot's was checked field by field when it was read
         places = (memory.want, *memory.asked, *memory.settled, *memory.agreed, *memory.reminded)
         if all(type(place) is int and place in wants for place in places):
             return memory

@@ -152,9 +152,13 @@ def _call_line(scene: Scene, step: device.Step) -> Line:
 
 def changes_made(dialogue: Dialogue, domain: Domain) -> int:
     """Count the agent's calls, without error, of tools that write."""
-    replies = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
-    tools = (domain.find_tool("assistant", reply.name) for reply in replies if not reply.error)
-    return sum(tool is not None and tool.writes for tool in tools)
+    count = 0
+    for line in dialogue.lines:
+        for reply in line.results:
+            if reply.requestor == "assistant" and not reply.error:
+                tool = domain.find_tool("assistant", reply.name)
+                count += tool is not None and tool.writes
+    return count
 
 
 def _mistype(text: str, manners: Persona, random: Random, script: UserScript) -> str:
