@@ -77,7 +77,9 @@ def test_terms_of_one_reckoning_reckon_once_a_turn():
 
 def test_a_spec_with_values_asks_no_term_of_terms_from():
     bounds = {name: (0.0, 1.0, "") for name in "ab"}
-    spec = RewardSpec("r", terms_from(lambda run: pytest.fail("asked by term"), bounds), (0.0, 1.0), lambda run: {"b": 1})
+    spec = RewardSpec(
+        "r", terms_from(lambda run: pytest.fail("asked by term"), bounds), (0.0, 1.0), lambda run: {"b": 1}
+    )
     assert spec(trajectory("x")) == Reward(1.0, (("a", 0.0), ("b", 1.0)))
     with pytest.raises(AssertionError, match="reward term a gave 2.0"):
         replace(spec, values=lambda run: {"a": 2})(trajectory("x"))
