@@ -25,6 +25,7 @@ PAGES = {  # section: pages, in reading order; docs/*.md alone, without their en
     "What was measured": ("claims", "papers", "log"),
 }
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", ".github/CONTRIBUTING.md": "contributing.md"}
+PICTURES, DRAWN = ("docs/images", "benchmarks/results"), (".png", ".svg")  # folders, and how their names end
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")
 # The packages whose names are public, and the short path that pages promise for them.
 PUBLIC = {
@@ -68,7 +69,8 @@ def write_sources() -> None:
         target.write_text(
             LINK.sub(lambda link, at=name: site_link(link, at, places, repository), text), encoding="utf-8"
         )
-    shutil.copytree(ROOT / "docs" / "images", SOURCE / "pages" / "images")
+    for folder in PICTURES:
+        shutil.copytree(ROOT / folder, SOURCE / "pages" / "images", ignore=_all_but_pictures, dirs_exist_ok=True)
     (SOURCE / "pages" / "api.md").write_text(reference(), encoding="utf-8")
     (SOURCE / "zensical.toml").write_text(settings(repository), encoding="utf-8")
 
@@ -85,10 +87,16 @@ def site_link(link: re.Match[str], name: str, places: Mapping[str, str], reposit
     before, path, anchor, after = link.groups(default="")
     target = posixpath.normpath(PurePosixPath(name).parent / path)
     here = PurePosixPath(places[name]).parent
-    if target in places or target.startswith("docs/images/"):
+    folder, _, picture = target.rpartition("/")
+    if target in places or folder in PICTURES and target.endswith(DRAWN):
         up = "../" * len(here.parts)
-        return f"{before}{up}{places.get(target, target.removeprefix('docs/'))}{anchor}{after}"
+        return f"{before}{up}{places.get(target, f'images/{picture}')}{anchor}{after}"
     return f"{before}{repository}/blob/main/{target}{anchor}{after}"
+
+
+def _all_but_pictures(folder: str, names: list[str]) -> list[str]:
+    """Return the names of a folder that the site does not show."""
+    return [name for name in names if not name.endswith(DRAWN)]
 
 
 def reference() -> str:
@@ -130,6 +138,18 @@ nav = [{rows}]
 [project.theme]
 features = ["navigation.tabs", "navigation.top", "content.code.copy", "toc.follow"]
 font = false
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+toggle.icon = "material/weather-night"
+toggle.name = "Dark"
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+toggle.icon = "material/weather-sunny"
+toggle.name = "Light"
 
 [project.plugins.search]
 
