@@ -36,6 +36,8 @@ PUBLIC = {
     "tau2": "tau2",
     "tools/sandbox": "sandbox",
 }
+# Names in a table are not broken within a word on a phone: the table scrolls.
+STYLE = ".md-typeset td code, .md-typeset th code { overflow-wrap: normal; word-break: normal }\n"
 API = """# Python API
 
 Everything that `import agent_envs` gives and promises to keep, then the packages below it. Import names from the paths in the
@@ -53,7 +55,8 @@ def main() -> int:
     if build.returncode or warnings:
         print(f"the site was not built\n{build.stdout}\n{build.stderr}", file=sys.stderr)
         return 1
-    print(f"the site: {SOURCE / 'html' / 'index.html'}")
+    # From a file the search loads a script of unpkg.com; from a server it needs nothing.
+    print(f"the site: {SOURCE / 'html' / 'index.html'}; with its search: python -m http.server -d {SOURCE / 'html'}")
     return 0
 
 
@@ -71,6 +74,7 @@ def write_sources() -> None:
         )
     for folder in PICTURES:
         shutil.copytree(ROOT / folder, SOURCE / "pages" / "images", ignore=_all_but_pictures, dirs_exist_ok=True)
+    (SOURCE / "pages" / "extra.css").write_text(STYLE, encoding="utf-8")
     (SOURCE / "pages" / "api.md").write_text(reference(), encoding="utf-8")
     (SOURCE / "zensical.toml").write_text(settings(repository), encoding="utf-8")
 
@@ -134,6 +138,7 @@ docs_dir = "pages"
 site_dir = "html"
 use_directory_urls = false
 nav = [{rows}]
+extra_css = ["extra.css"]
 
 [project.theme]
 features = ["navigation.tabs", "navigation.top", "content.code.copy", "toc.follow"]
