@@ -61,7 +61,7 @@ def check_turn_env(
         MissingExtra: it needs a package that is not installed.
     """
     subject = EnvUnderTest.of(env, arguments, tasks=episodes, hostile=hostile, split=split)
-    rows = []
+    rows: list[Check] = []
     for name, check in CHECKS.items():
         if progress is not None:
             progress(name)

@@ -26,7 +26,7 @@ from agent_envs.core.authors_code import author_line, traceback_or_hint
 class Verbs(TyperGroup):
     """The verbs, where what an author's environment or agent raises is told in one line."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run a verb; typer.Exit with code 2 for what an author's code raised."""
         try:
             return super().invoke(ctx)

@@ -20,6 +20,7 @@ from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.terminal import escaped
 
 VARIABLE = "AGENT_ENVS_TRACEBACK"
+ELSEWHERE = "author_line"  # an attribute: the line of an exception that came up in another process
 MOST_CHARACTERS = 300  # of an exception's own words
 # Functions whose frames stand for a method of the environment or agent.
 _METHODS = {name: name for name in ("__init__", "reset", "step", "render", "close", "act", "begin")} | {
@@ -31,8 +32,8 @@ _INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "p
 
 def author_line(error: BaseException) -> str:
     """Return the line for what an author's code raised; "" for an exception that is none of it, such as Ctrl-C."""
-    if isinstance(error, AgentEnvsError):
-        return ""  # its words are for the author
+    if isinstance(error, AgentEnvsError) or ELSEWHERE in vars(error):
+        return str(vars(error).get(ELSEWHERE, ""))  # the words of an error of ours are for the author
     if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):  # of a module
         return f"{_words(error)} ({error.filename}:{error.lineno})"
     if isinstance(error.__cause__, StopIteration):  # a generator of ours, which it passed, made another error of it
