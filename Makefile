@@ -78,7 +78,8 @@ golden: $(READY)
 suites: $(READY)
 	$(PY) -m leaderboard.write_suites
 
-# Tables and pages that are generated first, which needs no network; then the site, in build/site/html.
+# Tables and pages that are generated first, which needs no network; then the site, in build/site/html. Its search works from a
+# server (python -m http.server -d build/site/html), as from a file it needs a network.
 docs: $(READY)
 	$(PY) -m docs.generate
 	$(MAKE) --no-print-directory site

@@ -153,7 +153,7 @@ def behaviour(domain: str, user: Any, persona: Any, tasks: int) -> dict[str, flo
     """Return the measures of one user, by name or as a chat model, over easy generated tasks.
 
     Returns:
-        told: figures and names that a message tells for the first time, a message; of the opening and two answers.
+        facts: figures and names that a message tells for the first time, a message; of the opening and two answers.
         polite: share of these messages, and of the answers to proposals and reports, with a word of thanks, regret or request.
         pushback, refuses: shares of answers without a yes to a wrong assumption, and to an unwanted proposal.
         repairs: share of reported errors after which the user neither thanks nor leaves, but says what it wants.
@@ -161,10 +161,10 @@ def behaviour(domain: str, user: Any, persona: Any, tasks: int) -> dict[str, flo
     """
     env = gym.make(f"agent_envs/Tau2{domain.title()}-v0", user=user, persona=persona, difficulty="easy")
     wish, wrong = _STRANGE[domain]
-    sums = dict.fromkeys(("told", "polite", "pushback", "refuses", "repairs", "spread"), 0.0)
+    sums = dict.fromkeys(("facts", "polite", "pushback", "refuses", "repairs", "spread"), 0.0)
     for place in range(tasks):
         messages = [_opening(env, place, "0"), *(_answer(env, _ASK) for _ in range(2))]
-        sums["told"] += len(set(_FIGURES.findall(" ".join(messages)))) / len(messages)
+        sums["facts"] += len(set(_FIGURES.findall(" ".join(messages)))) / len(messages)
         for name, text in (("pushback", f"So you want me to {wish}, is that right?"), ("refuses", f"Shall I {wish}?")):
             _opening(env, place, name)
             messages.append(_answer(env, text))

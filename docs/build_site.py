@@ -25,6 +25,7 @@ PAGES = {  # section: pages, in reading order; docs/*.md alone, without their en
     "What was measured": ("claims", "papers", "log"),
 }
 OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", ".github/CONTRIBUTING.md": "contributing.md"}
+PICTURES, DRAWN = ("docs/images", "benchmarks/results"), (".png", ".svg")  # folders, and how their names end
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")
 # The packages whose names are public, and the short path that pages promise for them.
 PUBLIC = {
@@ -35,6 +36,8 @@ PUBLIC = {
     "tau2": "tau2",
     "tools/sandbox": "sandbox",
 }
+# Names in a table are not broken within a word on a phone: the table scrolls.
+STYLE = ".md-typeset td code, .md-typeset th code { overflow-wrap: normal; word-break: normal }\n"
 API = """# Python API
 
 Everything that `import agent_envs` gives and promises to keep, then the packages below it. Import names from the paths in the
@@ -52,7 +55,8 @@ def main() -> int:
     if build.returncode or warnings:
         print(f"the site was not built\n{build.stdout}\n{build.stderr}", file=sys.stderr)
         return 1
-    print(f"the site: {SOURCE / 'html' / 'index.html'}")
+    # From a file the search loads a script of unpkg.com; from a server it needs nothing.
+    print(f"the site: {SOURCE / 'html' / 'index.html'}; with its search: python -m http.server -d {SOURCE / 'html'}")
     return 0
 
 
@@ -68,7 +72,9 @@ def write_sources() -> None:
         target.write_text(
             LINK.sub(lambda link, at=name: site_link(link, at, places, repository), text), encoding="utf-8"
         )
-    shutil.copytree(ROOT / "docs" / "images", SOURCE / "pages" / "images")
+    for folder in PICTURES:
+        shutil.copytree(ROOT / folder, SOURCE / "pages" / "images", ignore=_all_but_pictures, dirs_exist_ok=True)
+    (SOURCE / "pages" / "extra.css").write_text(STYLE, encoding="utf-8")
     (SOURCE / "pages" / "api.md").write_text(reference(), encoding="utf-8")
     (SOURCE / "zensical.toml").write_text(settings(repository), encoding="utf-8")
 
@@ -85,10 +91,16 @@ def site_link(link: re.Match[str], name: str, places: Mapping[str, str], reposit
     before, path, anchor, after = link.groups(default="")
     target = posixpath.normpath(PurePosixPath(name).parent / path)
     here = PurePosixPath(places[name]).parent
-    if target in places or target.startswith("docs/images/"):
+    folder, _, picture = target.rpartition("/")
+    if target in places or folder in PICTURES and target.endswith(DRAWN):
         up = "../" * len(here.parts)
-        return f"{before}{up}{places.get(target, target.removeprefix('docs/'))}{anchor}{after}"
+        return f"{before}{up}{places.get(target, f'images/{picture}')}{anchor}{after}"
     return f"{before}{repository}/blob/main/{target}{anchor}{after}"
+
+
+def _all_but_pictures(folder: str, names: list[str]) -> list[str]:
+    """Return the names of a folder that the site does not show."""
+    return [name for name in names if not name.endswith(DRAWN)]
 
 
 def reference() -> str:
@@ -126,10 +138,23 @@ docs_dir = "pages"
 site_dir = "html"
 use_directory_urls = false
 nav = [{rows}]
+extra_css = ["extra.css"]
 
 [project.theme]
 features = ["navigation.tabs", "navigation.top", "content.code.copy", "toc.follow"]
 font = false
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+toggle.icon = "material/weather-night"
+toggle.name = "Dark"
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+toggle.icon = "material/weather-sunny"
+toggle.name = "Light"
 
 [project.plugins.search]
 

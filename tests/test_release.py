@@ -47,6 +47,7 @@ def test_every_page_is_in_the_sites_navigation():
         ("docs/guide.md", "[a](tau2.md#users)", "[a](tau2.md#users)"),
         ("docs/guide.md", "[a](../agent_envs/core/env.py)", "[a](R/blob/main/agent_envs/core/env.py)"),
         ("docs/environments/Sort.md", "![a](../images/x.svg)", "![a](../images/x.svg)"),
+        ("docs/scale.md", "![a](../benchmarks/results/growth.svg)", "![a](images/growth.svg)"),
         ("docs/environments/Sort.md", "[a](../guide.md)", "[a](../guide.md)"),
         ("README.md", "[a](docs/guide.md)", "[a](guide.md)"),
         (

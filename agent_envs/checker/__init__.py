@@ -25,6 +25,7 @@ from agent_envs.checker.env_under_test import Check, CheckFailed, CheckSkipped, 
 from agent_envs.checker.expanded import EXPANDED_CHECKS
 from agent_envs.checker.fuzz import check_hostile_text
 from agent_envs.checker.reward_leaks import HONESTY_CHECKS
+from agent_envs.core.authors_code import author_line, author_place, traceback_or_hint
 
 __all__ = ["CHECKS", "Check", "Report", "check_turn_env"]
 
@@ -60,7 +61,7 @@ def check_turn_env(
         MissingExtra: it needs a package that is not installed.
     """
     subject = EnvUnderTest.of(env, arguments, tasks=episodes, hostile=hostile, split=split)
-    rows = []
+    rows: list[Check] = []
     for name, check in CHECKS.items():
         if progress is not None:
             progress(name)
@@ -74,20 +75,23 @@ def check_turn_env(
             status, detail = "skipped", str(reason)
         except MissingExtra:  # says nothing of the environment, and no check could be made
             raise
-        except Exception as error:  # noqa: BLE001 - a third party's environment may raise anything: that is a finding
-            status, detail = "failed", f"raised {type(error).__name__}: {error}{_place(error, subject)}"
+        except BaseException as error:  # a third party's environment may raise anything: that is a finding
+            if not (line := _line(error, subject)):
+                raise
+            new = not any(row.detail.startswith(line) for row in rows)
+            status, detail = "failed", line + (traceback_or_hint(error) if new else "")
             if name == "hidden gold":
                 detail += "; gold, and texts or whole numbers of Task.hidden, were others here, of the same type"
         rows.append(Check(name, status, detail, time.perf_counter() - started))
     return Report(subject.env_id, tuple(rows))
 
 
-def _place(error: BaseException, subject: EnvUnderTest) -> str:
-    """Return " (in the solver, file:line)": the hook, and the last line in the author's package, else of all frames."""
-    module = subject.recipe["module"]
-    package = "agent_envs.envs" if module.startswith("agent_envs.") else module.partition(".")[0]
+def _line(error: BaseException, subject: EnvUnderTest) -> str:
+    """Return the line for an exception: hook, method, words, file and line; "" for Ctrl-C and its like, which is no finding."""
+    line = author_line(error).removeprefix(f"{subject.env_id}: ")
     frames = list(traceback.walk_tb(error.__traceback__))
-    authors = [pair for pair in frames if f"{pair[0].f_globals.get('__name__')}.".startswith(f"{package}.")]
-    codes = {getattr(hook, "__code__", None): f"in the {kind}, " for kind, hook in subject.hooks.items()}
-    frame, line = (authors or frames)[-1]
-    return f" ({''.join(codes.get(frame.f_code, '') for frame, _ in frames)}{frame.f_code.co_filename}:{line})"
+    if not line and isinstance(error, Exception):
+        place = f"{frames[-1][0].f_code.co_filename}:{frames[-1][1]}"
+        line = f"raised {type(error).__name__}: {error} ({author_place(error) or place})"
+    codes = {getattr(hook, "__code__", None): f"in the {kind}: " for kind, hook in subject.hooks.items()}
+    return line and next((codes[frame.f_code] for frame, _ in frames if frame.f_code in codes), "") + line

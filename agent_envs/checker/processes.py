@@ -23,6 +23,7 @@ import gymnasium as gym
 
 from agent_envs.base.serialization import digest
 from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest, Script, make_again, play
+from agent_envs.core.authors_code import author_line
 from agent_envs.core.env import core_of
 from agent_envs.core.snapshot import Snapshot, restore
 from agent_envs.rollout.episode_runner import run_episode
@@ -133,8 +134,8 @@ def _answer_line(text: str, answers: IO[str]) -> None:
         job = json.loads(text)
         _adopt_caller_settings(job)
         result = answer(job)
-    except Exception as error:  # noqa: BLE001 - whatever a stranger's environment raises is what is to be told
-        result = {"error": f"{type(error).__name__}: {error}"}
+    except BaseException as error:  # noqa: BLE001 - whatever a stranger's environment raises is what is to be told
+        result = {"error": author_line(error) or f"{type(error).__name__}: {error}"}
     answers.write(json.dumps(result) + "\n")
     answers.flush()
 

@@ -21,6 +21,7 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.terminal import escaped
 from agent_envs.checker.env_under_test import Check, CheckFailed, CheckSkipped, Report
 from agent_envs.checker.fuzz import hostile_strings
+from agent_envs.core.authors_code import author_line, author_place
 
 MOST_STEPS = 200  # of an episode, which is cut there
 PLAYS = 8  # of a random agent on each seed, the best of which is played back
@@ -125,8 +126,8 @@ class Subject:
             result = call()
         except self.env.outside as error:
             raise EnvFault(escaped(f"check {self.env.name}: {where}: {error}", 300)) from error
-        except RAISED as error:
-            self.raised.append(f"{where} raised {type(error).__name__}: {error}"[:300])
+        except BaseException as error:
+            self._note(where, error)
             self.renew()
             raise EnvRaised(f"{self.raised[-1]} (see: no exception)") from error
         self.flaws += [f"{where}: {self.env.flaw}"[:300]] if self.env.flaw else []
@@ -138,8 +139,15 @@ class Subject:
             self.env.renew(bare)
         except self.env.outside as error:
             raise EnvFault(escaped(f"check {self.env.name}: {error}", 300)) from error
-        except RAISED as error:
-            self.raised.append(f"close() raised {type(error).__name__}: {error}"[:300])
+        except BaseException as error:  # noqa: BLE001 - `_note` raises what is none of its
+            self._note("close()", error)
+
+    def _note(self, where: str, error: BaseException) -> None:
+        """Note what the environment raised, with the author's file and line; raise on what is none of it, such as Ctrl-C."""
+        if not isinstance(error, RAISED) and not author_line(error):
+            raise error
+        place = author_place(error)
+        self.raised.append(f"{where} raised {type(error).__name__}: {error}"[:300] + (f" ({place})" if place else ""))
 
     def plays(self, kind: str, seed: int) -> list[Play]:
         """Return the plays of random agents (8), or of those that say each of `TEXTS` of a kind, on a seed, made once."""

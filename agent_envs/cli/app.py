@@ -2,11 +2,13 @@
 
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.terminal import print_result, print_table, show, stop_on_sigterm
@@ -18,8 +20,25 @@ from agent_envs.cli.play import play
 from agent_envs.cli.runs import compare, pack, report, view
 from agent_envs.cli.serve import serve, serve_retriever
 from agent_envs.cli.verify import verify_submission
+from agent_envs.core.authors_code import author_line, traceback_or_hint
+
+
+class Verbs(TyperGroup):
+    """The verbs, where what an author's environment or agent raises is told in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb; typer.Exit with code 2 for what an author's code raised."""
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            if not (line := author_line(error)):
+                raise
+            show(f"agent-envs: {line}{traceback_or_hint(error)}", file=sys.stderr)
+            raise typer.Exit(2) from None
+
 
 app = typer.Typer(
+    cls=Verbs,
     help="Gymnasium environments for multi-turn LLM agents. Start with: agent-envs eval SearchQA --agent random -n 20",
     no_args_is_help=True,
     add_completion=False,
@@ -34,16 +53,23 @@ app.command("serve-retriever")(serve_retriever)
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 ok, 1 a check failed, 2 wrong usage or missing data, 3 a partial run."""
+    """Run the command line. Exit codes: 0 ok, 1 a check failed, 2 wrong usage, missing data or what code raised, 3 partial."""
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII only still gets every line
             stream.reconfigure(errors=errors)
     stop_on_sigterm()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _ctrl_c)
     try:
         app()
     except AgentEnvsError as error:
         show(f"agent-envs: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def _ctrl_c(number: int, frame: Any) -> None:
+    """Raise KeyboardInterrupt, from a frame of ours, which tells it from one that an environment raises."""
+    raise KeyboardInterrupt
 
 
 @app.callback()
@@ -218,4 +244,4 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
     try:
         return getattr(import_module(module), cls)(**named_values(arguments, "--arg"))
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise UsageError(f"check {name}: {error}") from error
+        raise UsageError(f"check {name}: {author_line(error) or error}") from error

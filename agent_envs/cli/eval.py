@@ -293,13 +293,16 @@ def _refuse_other_options(context: typer.Context) -> None:
 def _finish(play: Callable[..., "Result"], folder: Path, title: str, as_json: bool) -> None:
     """Play under a progress bar, print the result, and pack it; exit 3 if incomplete or stopped, with how to go on."""
     from agent_envs.base.terminal import progress_bar
+    from agent_envs.core.authors_code import author_line
 
     finished = False
     try:
         with option.two_interrupts("running episodes"), progress_bar(title, quiet=as_json) as progress:
             result = play(progress=progress)
         finished = True
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if author_line(stop):
+            raise
         raise typer.Exit(3) from None
     except AgentEnvsError:
         finished = True  # refused, and says why

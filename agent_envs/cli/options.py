@@ -87,7 +87,7 @@ def print_pack_notes(target: Path, name: str) -> None:
     tell(f"packed: {target}, submission {name}")
     if missing := unanswered(target):
         fix = "agent-envs pack RUN DIR --about FILE adds them; agent-envs pack --template prints such a file"
-        tell(f"not told: {', '.join(missing)}; {fix}")
+        tell(f"not stated: {', '.join(missing)}; {fix}")
 
 
 @contextlib.contextmanager

@@ -31,6 +31,8 @@ def play(
     Any other text is a turn as a model writes it, up to an empty line. With expanded actions a line of /names or /ids takes
     these at once. The end tells the reward by its terms, the return and the gold.
     """
+    from agent_envs.core.authors_code import author_line
+
     env = make_env(env_id, arg)
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
@@ -39,7 +41,9 @@ def play(
         _play_episode(env, {"task": task, **({"split": split} if split else {})})
     except EOFError as end:
         show(f"\n{end.args[0] if end.args == ('bye',) else 'no more input; bye'}")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if author_line(stop):
+            raise
         show("\nleft before the end; bye")
         raise typer.Exit(130) from None
 

@@ -77,4 +77,4 @@ def print_verdict(verdict: "Verification", questions: list[str]) -> None:
     for line in (*lines, *(f"flag: {flag}" for flag in verdict.flags)):
         show(line)
     if questions:
-        show(f"not told yet: {', '.join(questions)}; agent-envs pack RUN DIR --about FILE adds them")
+        show(f"not stated yet: {', '.join(questions)}; agent-envs pack RUN DIR --about FILE adds them")

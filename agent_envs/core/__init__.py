@@ -6,6 +6,7 @@ Modules, in reading order:
     episode: an episode as one immutable value, the outcome of an action; rewards by name, of bounded terms over typed turns.
     trajectory: tasks and their sources and splits, turns, trajectories, trees of branches, transcripts.
     snapshot: snapshot, restore and fork of a whole wrapper stack, and snapshots as bytes.
+    authors_code: one line for what an author's environment or agent raises: id, method, exception, file and line.
     conversation_view: all sides of a conversation, for the pages of finished runs.
     pages: docstrings of classes that have a page in common.
     registry: the table of environment ids; the companions of a class: oracle policy (solver), random policy, heuristic, labels.

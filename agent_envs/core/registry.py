@@ -14,6 +14,7 @@ from gymnasium.envs.registration import WrapperSpec
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
+from agent_envs.core.authors_code import author_line
 
 NAMESPACE = "agent_envs"
 
@@ -285,7 +286,8 @@ def full_id(name: str) -> str:
         try:
             import_module(module)
         except ImportError as error:
-            raise UsageError(f"{name}: module {module!r} cannot be imported: {error}") from error
+            why = author_line(error) or error
+            raise UsageError(f"{name}: module {module!r} cannot be imported: {why}") from error
         name = rest
         if name not in gym.registry and "/" in name and not name.startswith(f"{NAMESPACE}/"):
             raise UsageError(f"{module} registers no {name}: be in the folder of its package, or pip install -e it")

@@ -15,6 +15,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.core.authors_code import ELSEWHERE, author_line
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.policy import Policy, Reply, Request, traits_of
@@ -58,6 +59,7 @@ class EpisodeHost:
         if lane.error is None:
             lockstep.release(lane)
         elif not isinstance(lane.error, BudgetSpent):
+            vars(lane.error)[ELSEWHERE] = author_line(lane.error)  # its traceback stays in this process
             raise lane.error
         if self._replies is not None:
             self._replies.drop(item.key)

@@ -28,7 +28,7 @@ def test_a_model_that_agrees_to_everything_and_one_that_does_not_are_told_apart(
     firm = behaviour("retail", _model(False, seen), "task", 3)
     assert (firm["pushback"], firm["refuses"], firm["repairs"]) == (1, 1, 1)
     assert easy["spread"] == firm["spread"] == 0.125  # one opening of eight
-    assert round(firm["told"], 2) == 0.67  # a number and a name in three messages
+    assert round(firm["facts"], 2) == 0.67  # a number and a name in three messages
     assert easy["polite"] > firm["polite"] > 0
     assert any("gold earrings" in text for text in seen)
 

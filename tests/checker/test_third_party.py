@@ -257,6 +257,19 @@ def test_names_without_a_scheme_are_not_anyones():
     assert third_party_env("SearchQA", {}) is None and third_party_env("tests.toy:Guess", {}) is None
 
 
+def test_what_it_raises_is_told_with_its_line_a_keyboard_interrupt_too():
+    class Interrupts(Sums):
+        def reward(self, action):
+            raise KeyboardInterrupt
+
+    gym.register("third_party/Interrupts-v0", Interrupts)
+    (detail,) = (
+        check.detail for check in report("gym:third_party/Interrupts-v0").checks if check.name == "no exception"
+    )
+    place = f"{__file__}:{Interrupts.reward.__code__.co_firstlineno + 1}"
+    assert "raised KeyboardInterrupt: " in detail and f"({place}) (" in detail
+
+
 def test_a_service_that_is_away_is_no_finding():
     class Away(Sums):
         def reward(self, action):

@@ -34,7 +34,7 @@ def test_the_submitters_commands_run(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert cli.app([*shlex.split(check)[1:], "--jobs", "1"], standalone_mode=False) == 0
     told = capsys.readouterr().out
-    assert "accepted: submission" in told and "not told yet: agent.scaffold" in told
+    assert "accepted: submission" in told and "not stated yet: agent.scaffold" in told
 
 
 def test_every_command_of_the_page_is_understood(capsys):

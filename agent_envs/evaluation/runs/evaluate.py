@@ -16,6 +16,7 @@ import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.authors_code import author_line
 from agent_envs.core.env import core_of
 from agent_envs.evaluation.runs.costs import (
     check_priced,
@@ -259,7 +260,8 @@ def _play(
         )
         if setup.tell is not None and setup.pilot and log is not None and 0 < pilot < len(plan):
             setup.tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
-        at_a_time = max(settings.concurrency, getattr(actor, "batch", 1))  # a local engine's batch costs as one row
+        # A local engine's batch costs as one row. `run_many` refuses one that is no number.
+        at_a_time = max(settings.concurrency, batch if isinstance(batch := getattr(actor, "batch", 1), int) else 1)
         results = stack.enter_context(closing(episodes(concurrency=at_a_time)))
         by_key, gave_up = _watch(suite, results, measures, stage.progress(progress))
     if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
@@ -393,7 +395,7 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
     try:
         policy: Policy = getattr(import_module(module), attribute)(**options)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise UsageError(f"agent {name!r} cannot be made: {error}") from error
+        raise UsageError(f"agent {name!r} cannot be made: {author_line(error) or error}") from error
     if not callable(getattr(policy, "act", None)) or not isinstance(getattr(policy, "name", None), str):
         raise UsageError(f"agent {name!r} is no Policy: it needs name, batch and act(requests)")
     return policy

@@ -123,7 +123,7 @@ def test_exit_codes_and_what_a_submitter_sees(small, tmp_path, capsys):
         assert cli.app(["verify", *arguments], standalone_mode=False) == code, arguments
         told.append(capsys.readouterr())
     assert "accepted: submission" in told[0].out and "does not prove who acted" in told[0].out
-    assert "not told yet: agent.scaffold" in told[0].out
+    assert "not stated yet: agent.scaffold" in told[0].out
     assert json.loads(told[1].out)["findings"][0]["what"].startswith("chain") and "seed" in told[1].out
     assert "--suite FILE" in told[2].out
     with pytest.raises(UsageError, match="is no directory"):
