@@ -73,24 +73,25 @@ class _Moment:
 class PoolHost:
     """The class of an actor: a pool for each environment of the run."""
 
-    def __init__(self, recording: Recording | None) -> None:
-        """Hold no episode yet."""
-        self._services = Services(recording=recording)
+    def __init__(self) -> None:
+        """Hold no episode yet. What refers to another actor comes with calls: Ray warns of it where an actor begins."""
         self._pools: dict[str, EpisodePool] = {}
         self._lock = threading.Lock()
 
-    def play(self, turns: Sequence[_Turn], ended: Sequence[str]) -> list[_Moment]:
-        """Drop the episodes that have ended, and return the moment of each turn, in order."""
+    def play(
+        self, turns: Sequence[_Turn], ended: Sequence[str] = (), recording: Recording | None = None
+    ) -> list[_Moment]:  # fmt: skip
+        """Drop the episodes that have ended, and return the moment of each turn, in order; the recording is the run's."""
         for pool in list(self._pools.values()):
             for key in filter(pool.__contains__, ended):  # some were in the actor before this one
                 pool.drop(key)
-        return [self._play(self._pool(turn.spec), turn) for turn in turns]
+        return [self._play(self._pool(turn.spec, recording), turn) for turn in turns]
 
-    def _pool(self, spec: str) -> EpisodePool:
+    def _pool(self, spec: str, recording: Recording | None) -> EpisodePool:
         """Return the pool of a spec; the first call makes it, and with it the indexes that its episodes share."""
         with self._lock:
             if spec not in self._pools:
-                self._pools[spec] = EpisodePool(spec, services=self._services)
+                self._pools[spec] = EpisodePool(spec, services=Services(recording=recording))
             return self._pools[spec]
 
     def _play(self, pool: EpisodePool, turn: _Turn) -> _Moment:
@@ -168,7 +169,7 @@ class Actors(ExitStack):
         self._places = [_Place() for _ in range(actors)]
         self._recording: Any = None
         self._replies: RemoteFile | None = None
-        self._host: tuple[Any, ...] = ()  # what a host of whole episodes is made with, beside the recording
+        self._limits: tuple[Mapping[str, Any], str] = ({}, "")  # of a host of whole episodes, and the agent's name
         self._numbers, self._lock = count(1), threading.Lock()
         self._keys, self._turns, self._started = set[str](), 0, 0.0
         self.enter_context(
@@ -213,14 +214,15 @@ class Actors(ExitStack):
         self._check_recording(services)
         self._end()  # an earlier part of the run had another log
         self._replies = self._on_this_machine(partial(ReplyLog, path and path.absolute(), ended))
-        self._host = (self._replies, limits, name)
+        self._limits = (limits, name)
         return self._replies, RemoteLockstep(self.play)
 
     def play(self, item: Planned) -> tuple[EpisodeResult, BudgetSpent | None]:
         """Return an episode's result, and what ended it, from the actor of its key; EnvFault where it is lost too often."""
         place, key = self.begin(item.key)
         try:
-            outcome = self._answer(place.handle.play.remote(item, self._agent))
+            files = (self._replies, self._recording)
+            outcome = self._answer(place.handle.play.remote(item, self._agent, files))
         except EnvFault as fault:
             assert self._replies is not None, "`players` was called"
             fault.usage = sum((Counter(reply.usage) for reply in self._replies.rows(item.key).values()), Counter())
@@ -269,7 +271,7 @@ class Actors(ExitStack):
             self._keys.add(key)
             if place.handle is None:
                 kind: type = PoolHost if self._agent is None else EpisodeHost
-                place.handle = self._ray.remote(**HOST)(kind).remote(self._recording, *self._host)
+                place.handle = self._ray.remote(**HOST)(kind).remote(*(self._limits if self._agent else ()))
         return place, key
 
     def end(self, place: _Place, key: str) -> None:
@@ -295,9 +297,10 @@ class Actors(ExitStack):
         with self._lock:
             ended, place.ended = place.ended, []
         try:
-            moments = self._answer(place.handle.play.remote([env.turn() for env, _ in batch], ended))
-            lost = [env for (env, _), moment in zip(batch, moments, strict=True) if moment.turn is None]
-            again = iter(self._answer(place.handle.play.remote([env.turn(True) for env in lost], [])) if lost else [])
+            play, recording = place.handle.play.remote, self._recording
+            moments = self._answer(play([env.turn() for env, _ in batch], ended, recording))
+            lost = [env.turn(True) for (env, _), moment in zip(batch, moments, strict=True) if moment.turn is None]
+            again = iter(self._answer(play(lost, [], recording)) if lost else [])
         except Exception as error:  # noqa: BLE001 - each lane raises it
             for _, future in batch:
                 future.set_exception(error)
