@@ -63,22 +63,22 @@ def by_batch(count: int, size: int) -> dict[str, Any]:
     """Return turns a second of so many actors, each called with batches by a thread of its own, and CPU a turn."""
     import ray
 
-    spec, hosts = spec_of(TURNS), [ray.remote(PoolHost).remote(None) for _ in range(count)]
+    spec, hosts = spec_of(TURNS), [ray.remote(PoolHost).remote() for _ in range(count)]
     starts = [{"task": number % TASKS, "split": "train", "seed": number, "key": str(number)} for number in range(size)]
     actions, rounds = [(row["key"], ACTION) for row in starts], max(2, TURNS // size // 8)
-    turns = [_Turn(key, spec, None, (), [(action, False)]) for key, action in actions]
 
-    def play(host: Any, batches: int) -> None:
-        """Have an actor take batches, one after the other."""
-        for _ in range(batches):
-            ray.get(host.play.remote(turns, []))
+    def play(host: Any, first: int, batches: int) -> None:
+        """Have an actor take batches, one after the other, in episodes that have had `first` turns."""
+        for place in range(first, first + batches):
+            turns = [_Turn(key, spec, place, actions=[(action, False)]) for key, action in actions]
+            ray.get(host.play.remote(turns))
 
     for host in hosts:
-        ray.get(host.play.remote([_Turn(row["key"], spec, row) for row in starts], []))
-        play(host, 2)
+        ray.get(host.play.remote([_Turn(row["key"], spec, row=row) for row in starts]))
+        play(host, 0, 2)
     before, here, begin = sum(map(cpu_of, hosts)), time.process_time(), time.perf_counter()
     with ThreadPoolExecutor(count) as threads:
-        list(threads.map(play, hosts, [rounds] * count))
+        list(threads.map(play, hosts, [2] * count, [rounds] * count))
     clock, here, turns_taken = time.perf_counter() - begin, time.process_time() - here, rounds * size * count
     there = sum(map(cpu_of, hosts)) - before
     pool = EpisodePool(spec)

@@ -82,8 +82,6 @@ class ARPOSettings(GRPOSettings):
             raise UsageError(f"branching.roots={self.branching.roots}: group_size has the leaves, {self.group_size}")
         if self.credit != "episode" or (self.weighted and self.baseline != "mean"):
             raise UsageError("credit=turn knows no trees, and weighted has the weighted mean as its baseline")
-        if self.sampling.backend == "ray" and self.branching.rule != "off":
-            raise UsageError("sampling.backend=ray: an episode in an actor cannot be forked; leave it out")
 
 
 def train(

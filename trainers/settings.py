@@ -151,7 +151,7 @@ class SamplingSettings:
             task one budget: with expanded actions `max_new_tokens` is that already.
         batch: rows that the engine takes at a time.
         episodes: of text, played at a time; 0 for as many as `batch`. Two to four times as many leave rows that wait for slots.
-        backend: "threads", or "ray": actors of Ray step the environments of text (docs/scale.md); not ARPO's forks or Verlog.
+        backend: "threads", or "ray": actors of Ray step the environments of text (docs/scale.md).
         actors: of the backend "ray".
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
         memory_share: of the GPU's memory that vLLM takes.

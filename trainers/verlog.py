@@ -104,10 +104,6 @@ class VerlogSettings(ReinforcementSettings):
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "n_env", "e_len")
         not_negative(self, "most_env_steps")
-        if self.sampling.backend == "ray":
-            raise UsageError(
-                "sampling.backend=ray: checkpoints keep open episodes, and cannot those of actors; leave it out"
-            )
 
 
 def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:

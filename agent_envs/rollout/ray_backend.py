@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, redirect_stdout, suppress
@@ -30,11 +30,11 @@ from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import BudgetSpent, EnvFault, MissingExtra, UsageError
 from agent_envs.base.jsonl_log import FileInUse
 from agent_envs.base.serialization import digest
-from agent_envs.core.env import core_of, turn_wrappers
+from agent_envs.core.env import Episode, core_of, turn_wrappers
 from agent_envs.core.snapshot import Snapshot, register_snapshot, restore
 from agent_envs.rollout.episode_pool import EpisodePool, PoolTurn
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
-from agent_envs.rollout.policy import Policy
+from agent_envs.rollout.policy import Policy, origin_of
 from agent_envs.rollout.ray_episodes import EpisodeHost, Keeper, RemoteFile, RemoteLockstep, answer_of
 from agent_envs.rollout.reply_log import ReplyLog
 from agent_envs.services.recording import Recording
@@ -42,16 +42,20 @@ from agent_envs.services.run_services import Services
 
 SAVED_TURNS = 5  # after so many an episode comes back as bytes
 MOST_LOSSES = 5  # of the actors that a call is made to
-THREADS = 256  # of an actor: so many episodes wait there for replies at a time
+# Of actors: so many episodes wait in one for replies at a time; where one is lost, Ray begins it and its calls again.
+HOST = {"num_cpus": 1, "max_concurrency": 256, "max_restarts": -1, "max_task_retries": MOST_LOSSES - 1,
+        "scheduling_strategy": "SPREAD"}  # fmt: skip
 
 
 @dataclass
 class _Turn:
-    """What an actor is to do with an episode: perhaps begin or `put` it, then take actions; None ends a list of none."""
+    """What an actor is to do with an episode that has had `place` turns: perhaps begin or put it, then take actions."""
 
     key: str
     spec: str
-    row: Mapping[str, Any] | None
+    place: int = 0
+    row: Mapping[str, Any] | None = None
+    header: Any = None  # of an episode that is put: a fork has its trunk's bytes and a branch of its own
     parts: Sequence[bytes] = ()
     actions: Sequence[tuple[str | int, bool]] = ()  # with whether a limit cut the reply
     saved: int | None = None  # the turns that were saved before, where it is to be saved now
@@ -59,9 +63,9 @@ class _Turn:
 
 @dataclass
 class _Moment:
-    """What came of it: the last answer, the moment with that turn alone, and bytes where asked."""
+    """What came of it: the last answer, the moment with that turn alone, and bytes where asked; nothing of a lost episode."""
 
-    turn: PoolTurn
+    turn: PoolTurn | None = None
     snapshot: Snapshot | None = None
     part: bytes = b""
 
@@ -69,51 +73,48 @@ class _Moment:
 class PoolHost:
     """The class of an actor: a pool for each environment of the run."""
 
-    def __init__(self, recording: Recording | None) -> None:
-        """Hold no episode yet."""
-        self._services = Services(recording=recording)
+    def __init__(self) -> None:
+        """Hold no episode yet. What refers to another actor comes with calls: Ray warns of it where an actor begins."""
         self._pools: dict[str, EpisodePool] = {}
         self._lock = threading.Lock()
 
-    def play(self, turns: Sequence[_Turn], ended: Sequence[str]) -> list[_Moment]:
-        """Drop the episodes that have ended, and return the moment of each turn, in order."""
+    def play(
+        self, turns: Sequence[_Turn], ended: Sequence[str] = (), recording: Recording | None = None
+    ) -> list[_Moment]:  # fmt: skip
+        """Drop the episodes that have ended, and return the moment of each turn, in order; the recording is the run's."""
         for pool in list(self._pools.values()):
             for key in filter(pool.__contains__, ended):  # some were in the actor before this one
                 pool.drop(key)
-        moments: dict[str, _Moment] = {}
-        for spec in dict.fromkeys(turn.spec for turn in turns):
-            moments |= self._play_one(self._pool(spec), [turn for turn in turns if turn.spec == spec])
-        return [moments[turn.key] for turn in turns]
+        return [self._play(self._pool(turn.spec, recording), turn) for turn in turns]
 
-    def _pool(self, spec: str) -> EpisodePool:
+    def _pool(self, spec: str, recording: Recording | None) -> EpisodePool:
         """Return the pool of a spec; the first call makes it, and with it the indexes that its episodes share."""
         with self._lock:
             if spec not in self._pools:
-                self._pools[spec] = EpisodePool(spec, services=self._services)
+                self._pools[spec] = EpisodePool(spec, services=Services(recording=recording))
             return self._pools[spec]
 
-    def _play_one(self, pool: EpisodePool, turns: Sequence[_Turn]) -> dict[str, _Moment]:
-        """Play in one pool: begin or put what is not there, then step all that have an action left, until none has."""
-        rows = [{**turn.row, "key": turn.key} for turn in turns if turn.row is not None]
-        answers = {answer.key: answer for answer in pool.begin_many(rows)}
-        for turn in turns:
-            if turn.parts:
-                pool.put(turn.key, *turn.parts)
-        for place in range(max(len(turn.actions) for turn in turns)):
-            failed = {key for key, answer in answers.items() if answer.fault}
-            due = [turn for turn in turns if len(turn.actions) > place and turn.key not in failed]
-            cut = [turn.key for turn in due if turn.actions[place][1]]
-            new = pool.act_many([(turn.key, turn.actions[place][0]) for turn in due], cut)
-            answers |= {answer.key: answer for answer in new}
-        return {turn.key: self._moment(pool, turn, answers[turn.key]) for turn in turns}
+    def _play(self, pool: EpisodePool, turn: _Turn) -> _Moment:
+        """Begin or put an episode that is new, and take its actions; a turn after another one than it says is not taken."""
+        key, answer = turn.key, PoolTurn(turn.key)
+        if (turn.row or turn.parts) and key in pool:
+            pool.drop(key)
+        if turn.parts:
+            moment = Snapshot.from_bytes(*turn.parts)
+            pool.resume(key, replace(moment, episode=replace(_episode_of(moment), header=turn.header)))
+        elif turn.row:
+            (answer,) = pool.begin_many([{**turn.row, "key": key}])
+        if not answer.fault and (key not in pool or turn.place != len(_episode_of(pool.moment(key)).turns)):
+            return _Moment()
+        for action, is_cut in turn.actions:
+            if not answer.fault:
+                (answer,) = pool.act_many([(key, action)], [key] * is_cut)
+        return _Moment(answer) if answer.fault else self._moment(pool, turn, answer)
 
     def _moment(self, pool: EpisodePool, turn: _Turn, answer: PoolTurn) -> _Moment:
         """Return an episode's moment as it is sent: of its turns the last alone, and task and prompt at the reset."""
-        if answer.fault:
-            return _Moment(answer)
         moment = pool.moment(turn.key)
-        episode = moment.episode
-        assert episode is not None, "it was reset"
+        episode = _episode_of(moment)
         episode = replace(episode, turns=episode.turns[-1:], state=None)
         if turn.row is None or turn.actions:
             nothing: Any = None  # the driver has both
@@ -122,17 +123,19 @@ class PoolHost:
         return _Moment(answer, replace(moment, episode=episode), part)
 
 
-_Batch = list[tuple["RemoteSteps", Future[_Moment]]]
+def _episode_of(moment: Snapshot) -> Episode:
+    """Return the episode of a moment after a reset."""
+    assert moment.episode is not None, "it was reset"
+    return moment.episode
 
 
 @dataclass(eq=False)
 class _Place:
-    """One actor as the driver sees it. Where it is lost, `life` counts on, and another one stands here."""
+    """One actor as the driver sees it; Ray begins another one where it is lost."""
 
     handle: Any = None
-    life: int = 0
     ended: list[str] = field(default_factory=list)
-    queue: _Batch = field(default_factory=list)
+    queue: deque[tuple["RemoteSteps", Future[_Moment]]] = field(default_factory=deque)
     calling: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -166,7 +169,7 @@ class Actors(ExitStack):
         self._places = [_Place() for _ in range(actors)]
         self._recording: Any = None
         self._replies: RemoteFile | None = None
-        self._host: tuple[Any, ...] = ()  # what a host of whole episodes is made with, beside the recording
+        self._limits: tuple[Mapping[str, Any], str] = ({}, "")  # of a host of whole episodes, and the agent's name
         self._numbers, self._lock = count(1), threading.Lock()
         self._keys, self._turns, self._started = set[str](), 0, 0.0
         self.enter_context(
@@ -211,14 +214,15 @@ class Actors(ExitStack):
         self._check_recording(services)
         self._end()  # an earlier part of the run had another log
         self._replies = self._on_this_machine(partial(ReplyLog, path and path.absolute(), ended))
-        self._host = (self._replies, limits, name)
+        self._limits = (limits, name)
         return self._replies, RemoteLockstep(self.play)
 
     def play(self, item: Planned) -> tuple[EpisodeResult, BudgetSpent | None]:
         """Return an episode's result, and what ended it, from the actor of its key; EnvFault where it is lost too often."""
         place, key = self.begin(item.key)
         try:
-            outcome, _ = self._ask_actor(place, lambda handle, life: handle.play.remote(item, self._agent))
+            files = (self._replies, self._recording)
+            outcome = self._answer(place.handle.play.remote(item, self._agent, files))
         except EnvFault as fault:
             assert self._replies is not None, "`players` was called"
             fault.usage = sum((Counter(reply.usage) for reply in self._replies.rows(item.key).values()), Counter())
@@ -260,11 +264,15 @@ class Actors(ExitStack):
 
     def begin(self, episode_key: str) -> tuple["_Place", str]:
         """Return the place and the pool's key of a new episode."""
+        place = self._places[int(digest(episode_key)[:8], 16) % len(self._places)]
         with self._lock:
             self._started = self._started or time.monotonic()
             key = f"{episode_key}#{next(self._numbers)}"
             self._keys.add(key)
-        return self._places[int(digest(episode_key)[:8], 16) % len(self._places)], key
+            if place.handle is None:
+                kind: type = PoolHost if self._agent is None else EpisodeHost
+                place.handle = self._ray.remote(**HOST)(kind).remote(*(self._limits if self._agent else ()))
+        return place, key
 
     def end(self, place: _Place, key: str) -> None:
         """Have an episode dropped with the next call, as it is over."""
@@ -278,121 +286,125 @@ class Actors(ExitStack):
         if env.waits:
             self._call(place, [(env, future)])
             return future.result()
-        with self._lock:
-            place.queue.append((env, future))
-            is_first = len(place.queue) == 1
-        if is_first:  # it calls for all that come until the call before has ended
-            with place.calling:
-                with self._lock:
-                    batch, place.queue = place.queue, []
+        place.queue.append((env, future))
+        with place.calling:  # the first one calls for all that came until the call before had ended
+            if batch := [place.queue.popleft() for _ in range(len(place.queue))]:
                 self._call(place, batch)
         return future.result()
 
-    def _call(self, place: _Place, batch: _Batch) -> None:
-        """Answer a batch, with an error where that cannot be; where the actor is lost, another one goes on."""
+    def _call(self, place: _Place, batch: Sequence[tuple["RemoteSteps", Future[_Moment]]]) -> None:
+        """Answer a batch, with an error where that cannot be; what another actor was lost with is sent again as a whole."""
+        with self._lock:
+            ended, place.ended = place.ended, []
         try:
-            moments, life = self._moments(place, [env for env, _ in batch])
+            play, recording = place.handle.play.remote, self._recording
+            moments = self._answer(play([env.turn() for env, _ in batch], ended, recording))
+            lost = [env.turn(True) for (env, _), moment in zip(batch, moments, strict=True) if moment.turn is None]
+            again = iter(self._answer(play(lost, [], recording)) if lost else [])
         except Exception as error:  # noqa: BLE001 - each lane raises it
             for _, future in batch:
                 future.set_exception(error)
             return
         self._count(len(batch))
-        for (env, future), moment in zip(batch, moments, strict=True):
-            env.life = life
-            future.set_result(moment)
+        for (_, future), moment in zip(batch, moments, strict=True):
+            future.set_result(next(again) if moment.turn is None else moment)
 
-    def _moments(self, place: _Place, envs: Sequence["RemoteSteps"]) -> tuple[list[_Moment], int]:
-        """Return the moments of a batch, and in which life the actor gave them; EnvFault where it is lost again and again."""
-
-        def call(handle: Any, life: int) -> Any:
-            """Begin the call that plays the batch, and has the place's ended episodes dropped."""
-            with self._lock:
-                ended, place.ended = place.ended, []
-            return handle.play.remote([env.turn_for(life) for env in envs], ended)
-
-        return self._ask_actor(place, call)
-
-    def _ask_actor(self, place: _Place, call: Callable[[Any, int], Any]) -> tuple[Any, int]:
-        """Return the answer to a call of a place's actor and its life; EnvFault where it is lost again and again."""
-        errors, losses = self._ray.exceptions, 0
-        while True:
-            with self._lock:
-                if place.handle is None:
-                    kind: type = PoolHost if self._agent is None else EpisodeHost
-                    actor = self._ray.remote(num_cpus=1, max_concurrency=THREADS, scheduling_strategy="SPREAD")(kind)
-                    place.handle = actor.remote(self._recording, *self._host)
-                handle, life = place.handle, place.life
-            try:
-                return answer_of(call(handle, life)), life
-            except (errors.RayActorError, errors.OutOfMemoryError) as error:
-                with self._lock:
-                    if place.life == life:
-                        place.handle, place.life = None, life + 1
-                losses += 1
-                if losses >= MOST_LOSSES:
-                    why = str(error).splitlines()[0]
-                    raise EnvFault(f"an actor was lost {MOST_LOSSES} times: {why}") from error
+    def _answer(self, reference: Any) -> Any:
+        """Return the answer to a call of an actor; EnvFault where Ray has begun it again and again."""
+        try:
+            return answer_of(reference)
+        except (self._ray.exceptions.RayActorError, self._ray.exceptions.OutOfMemoryError) as error:
+            raise EnvFault(f"an actor was lost {MOST_LOSSES} times: {str(error).splitlines()[0]}") from error
 
 
 class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
-    """A stack that an actor's pool steps; here it stands at the moment that came back, without the family's state."""
+    """A stack that an actor's pool steps; here it stands at the moment that came back, without the family's state.
+
+    A snapshot has the episode's bytes beside that moment. The actor of a stack that was restored or forked gets them with its
+    next turn.
+    """
 
     def __init__(self, env: gym.Env[Any, Any], spec: str, actors: Actors) -> None:
         """Hold no episode yet."""
         super().__init__(env)
-        self._spec, self._actors = spec, actors
-        self._place, self.life = _Place(), -1
-        self._key, self._row = "", dict[str, Any]()
-        self._parts: list[bytes] = []
+        self._spec, self._actors, self._place = spec, actors, _Place()
+        self._key, self._row, self._is_there = "", dict[str, Any](), False
+        self._parts, self._saved = tuple[bytes, ...](), 0  # and the turns that they have
         self._since: list[tuple[str | int, bool]] = []  # actions that no part has
-        self._saved = 0
+        self._next: tuple[list[tuple[str | int, bool]], int | None] = ([], None)  # actions to take; as `_Turn.saved`
         self.waits = core_of(env).waits or any(wrapper.waits for wrapper in turn_wrappers(env))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in the actor of its key."""
+        self._leave()
         self._row = {"seed": seed, **(options or {})}
-        if self._key:
-            self._actors.end(self._place, self._key)
         self._place, self._key = self._actors.begin(str(self._row.get("episode_key")))
-        self._parts, self._since, self._saved, self.life = [], [], 0, -1
-        turn = self._ask()
+        turn, moment = self._ask([])
+        restore(self.env, moment)
         return turn.text, dict(turn.info or {})
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take a turn where the episode is."""
-        self._since.append((action, core_of(self.env).reply_cut))
-        turn = self._ask()
+        """Take a turn where the episode is; UsageError where there is none that goes on."""
+        before = core_of(self.env).episode
+        if not self._key:
+            if not self._parts:
+                raise UsageError(
+                    f"{core_of(self.env).env_id}: step() after the end of the episode; reset() begins another"
+                )
+            self._place, self._key = self._actors.begin(origin_of(before.header.episode_key, before.header.branch))
+        save = len(self._since) + 1 >= self._actors.saved_turns
+        turn, moment = self._ask([(action, core_of(self.env).reply_cut)], save)
+        episode = _episode_of(moment)
+        turns = before.turns + episode.turns
+        restore(
+            self.env, replace(moment, episode=replace(episode, task=before.task, prompt=before.prompt, turns=turns))
+        )
         if turn.terminated or turn.truncated:
-            self._actors.end(self._place, self._key)
+            self._leave()
         return turn.text, turn.reward, turn.terminated, turn.truncated, dict(turn.info or {})
 
-    def turn_for(self, life: int) -> _Turn:
-        """Return the next turn as an actor in its n-th life needs it: with what brings the episode there, if it lacks it."""
-        saved = self._saved if len(self._since) >= self._actors.saved_turns else None
-        if life == self.life:
-            return _Turn(self._key, self._spec, None, (), self._since[-1:], saved)
-        return _Turn(self._key, self._spec, None if self._parts else self._row, self._parts, self._since, saved)
+    def turn(self, whole: bool = False) -> _Turn:
+        """Return the next turn as the actor needs it, also with what brings the episode there, if it lacks it."""
+        actions, saved = self._next
+        if self._is_there and not whole:
+            return _Turn(self._key, self._spec, self._saved + len(self._since), actions=actions, saved=saved)
+        actions = [*self._since, *actions]
+        if not self._parts:
+            return _Turn(self._key, self._spec, 0, self._row, actions=actions, saved=saved)
+        header = core_of(self.env).episode.header
+        return _Turn(self._key, self._spec, self._saved, None, header, self._parts, actions, saved)
 
-    def _ask(self) -> PoolTurn:
-        """Have the newest turn taken, put the moment into the stack here and return the answer; EnvFault for a fault."""
+    @property
+    def state(self) -> tuple[int, tuple[str, ...]]:
+        """The episode's bytes as texts, and the turns that they have; no bytes where it is over, or was never begun."""
+        if self._key and (self._since or not self._parts):
+            self._ask([], save=True)
+        return self._saved, tuple(part.decode("utf-8", "surrogatepass") for part in self._parts)
+
+    @state.setter
+    def state(self, state: tuple[int, tuple[str, ...]]) -> None:
+        self._key, self._is_there, self._since = "", False, []
+        self._saved, self._parts = state[0], tuple(part.encode("utf-8", "surrogatepass") for part in state[1])
+
+    def _leave(self) -> None:
+        """Have the actor drop the episode, if there is one, and forget it here."""
+        if self._key:
+            self._actors.end(self._place, self._key)
+        self.state = (0, ())
+
+    def _ask(self, actions: list[tuple[str | int, bool]], save: bool = False) -> tuple[PoolTurn, Snapshot]:
+        """Have actions taken, and the episode brought here as bytes where it is to be saved; EnvFault for a fault."""
+        self._next = actions, self._saved if save else None
         came = self._actors.ask(self._place, self)
+        assert came.turn is not None, "a whole episode was sent"
+        self._is_there = True
         if came.turn.fault:
             raise EnvFault(came.turn.fault, came.turn.retryable)
-        assert came.snapshot is not None and came.snapshot.episode is not None, "no fault"
-        episode = came.snapshot.episode
-        if episode.turns:
-            before = core_of(self.env).episode
-            episode = replace(episode, task=before.task, prompt=before.prompt, turns=before.turns + episode.turns)
-        restore(self.env, replace(came.snapshot, episode=episode))
+        assert came.snapshot is not None, "no fault"
+        self._since += actions
         if came.part:
-            self._parts.append(came.part)
-            self._saved, self._since = len(episode.turns), []
-        return came.turn
+            self._parts, self._saved, self._since = (*self._parts, came.part), self._saved + len(self._since), []
+        return came.turn, came.snapshot
 
 
-def _refuse_fork(env: Any, state: Any) -> None:
-    """Raise UsageError: the states stayed in the actors."""
-    raise UsageError("an episode in an actor of Ray cannot be forked: play without that backend")
-
-
-register_snapshot(RemoteSteps, lambda env: None, _refuse_fork)
+register_snapshot(RemoteSteps, lambda env: env.state, lambda env, state: setattr(env, "state", state))

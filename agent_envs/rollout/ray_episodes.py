@@ -27,14 +27,14 @@ from agent_envs.services.run_services import Services
 class EpisodeHost:
     """The class of an actor that plays whole episodes, with an agent of its own."""
 
-    def __init__(self, recording: Recording | None, log: "RemoteFile", limits: Mapping[str, Any], name: str) -> None:
-        """Hold the run's log of replies, the limits of a `Lockstep`, and the name of the agent that the driver knows."""
-        self._services, self._log, self._limits, self._name = Services(recording=recording), log, limits, name
+    def __init__(self, limits: Mapping[str, Any], name: str) -> None:
+        """Hold the limits of a `Lockstep`, and the name of the agent that the driver knows."""
+        self._limits, self._name = limits, name
         self._replies: SentReplies | None = None
         self._player: Lockstep | None = None
         self._lock = threading.Lock()
 
-    def _lockstep(self, agent: Callable[[], Policy]) -> Lockstep:
+    def _lockstep(self, agent: Callable[[], Policy], log: "RemoteFile", recording: Recording | None) -> Lockstep:
         """Return the actor's player; the first call makes the agent: an error while an actor begins would read as its loss."""
         with self._lock:
             if self._player is None:
@@ -42,14 +42,23 @@ class EpisodeHost:
                 if (policy.name, batch := getattr(policy, "batch", 1)) != (self._name, 1):
                     what = f"agent {policy.name} of batch {batch}, and {self._name} of batch 1 is to play"
                     raise UsageError(f"Actors(agent=...) makes {what}")
-                self._replies = None if traits_of(policy).needs_env else SentReplies(self._log)
+                self._replies = None if traits_of(policy).needs_env else SentReplies(log)
                 player = policy if self._replies is None else RememberingPolicy(policy, self._replies)
-                self._player = Lockstep(player, services=self._services, threads=1, keep_errors=True, **self._limits)
+                services = Services(recording=recording)
+                self._player = Lockstep(player, services=services, threads=1, keep_errors=True, **self._limits)
             return self._player
 
-    def play(self, item: Planned, agent: Callable[[], Policy]) -> tuple[EpisodeResult, BudgetSpent | None]:
-        """Return the result of an episode, and the spent budget that ended it; any other error of it is raised."""
-        lockstep = self._lockstep(agent)
+    def play(
+        self, item: Planned, agent: Callable[[], Policy], files: tuple["RemoteFile", Recording | None]
+    ) -> tuple[EpisodeResult, BudgetSpent | None]:
+        """Return the result of an episode, and the spent budget that ended it; any other error of it is raised.
+
+        Args:
+            item: the episode.
+            agent: makes the policy.
+            files: the run's log of replies, and its recording.
+        """
+        lockstep = self._lockstep(agent, *files)
         if self._replies is not None:
             self._replies.begin(item.key)
         (lane,) = lockstep.begin([item])

@@ -13,10 +13,12 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
-from agent_envs import UsageError, fork, spec_json
-from agent_envs.base.errors import EnvFault, MissingExtra
+from agent_envs import Snapshot, UsageError, fork, restore, snapshot, spec_json
+from agent_envs.base.errors import MissingExtra
 from agent_envs.base.jsonl_log import FileInUse, Journal, read_journal
+from agent_envs.core.env import core_of
 from agent_envs.rollout import ray_backend
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import CompanionPolicy
@@ -103,7 +105,7 @@ def test_twenty_actors_are_lost_and_no_episode(folder, tmp_path, monkeypatch, ag
                 while actors._turns < turns + 120 and not over.is_set():
                     time.sleep(0.01)
                 if place.handle is not None:
-                    ray.kill(place.handle)
+                    ray.kill(place.handle, no_restart=False)
                     kills.append(place)
 
         killer = threading.Thread(target=kill)
@@ -113,7 +115,8 @@ def test_twenty_actors_are_lost_and_no_episode(folder, tmp_path, monkeypatch, ag
         over.set()
         killer.join()
         assert actors.line().startswith("2 actors, 0 episodes open, ")
-    assert len(kills) == 20 and sum(place.life for place in actors._places) >= 15
+        lost = ray_toys.losses(actors)
+    assert len(kills) == 20 and lost >= 15
     assert rows(tmp_path / "ray.jsonl") == rows(tmp_path / "threads.jsonl")
     if agent is None:
         assert len(policy.calls) == len(set(policy.calls)) == count * 30
@@ -136,7 +139,7 @@ def test_answers_of_services_outlive_the_actor_that_asked(folder, tmp_path, agen
     with Actors(2, agent=agent) as actors, actors.recording(tmp_path / "externals.jsonl") as recording:
         log = RunLog(tmp_path / "ray.jsonl", recording=recording)
         ends = list(run_many(plan, ray_toys.Talker(), journal=log, services=actors.services(Services())))
-        assert sum(place.life for place in actors._places) >= 2
+        assert ray_toys.losses(actors) >= 2
     assert {result.status for _, result in ends} == {"truncated"}
     for calls in [(folder / name).read_text().split() for name in ["calls", *(["replies"] if agent else [])]]:
         assert sorted(calls) == sorted(set(calls)) and len(calls) == 12
@@ -161,27 +164,11 @@ def test_a_worker_that_the_system_kills(folder, tmp_path, agent):
     with Actors(1, agent=agent) as actors:
         services = actors.services(Services())
         ends = list(run_many(plan_of("toy/Dying-v0", 2), ray_toys.Talker(), concurrency=2, services=services))
-        assert {result.status for _, result in ends} == {"truncated"} and actors._places[0].life == 1
+        assert {result.status for _, result in ends} == {"truncated"} and ray_toys.losses(actors) == 1
         plan = plan_of("toy/Dying-v0", 1, once=False)
         ((_, result),) = run_many(plan, ray_toys.Talker(), services=services, pause_seconds=0.0)
     assert result.status == "fault" and "an actor was lost 5 times" in result.fault and "\n" not in result.fault
     assert result.usage == {"calls": 1}
-
-
-def test_losses_are_those_of_a_call(folder):
-    import ray
-
-    lives = []
-    with Actors(1) as actors:
-
-        def poison(handle, life):
-            lives.append(life)
-            assert len(lives) < 9 and actors._ask_actor(actors._places[0], lambda other, _: other.play.remote([], []))
-            raise ray.exceptions.RayActorError
-
-        with pytest.raises(EnvFault, match="lost 5 times"):
-            actors._ask_actor(actors._places[0], poison)
-    assert lives == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("agent", [None, ray_toys.Talker])
@@ -204,7 +191,7 @@ def test_an_agent_that_an_actor_cannot_make_or_ask_ends_the_run(folder, agent, w
     with Actors(1, agent=agent) as actors:
         with pytest.raises(Exception, match=words):
             list(run_many(plan_of(ID, 2), ray_toys.Talker(), services=actors.services(Services())))
-        assert actors._places[0].life == 0
+        assert ray_toys.losses(actors) == 0
 
 
 @pytest.mark.parametrize("agent", [None, ray_toys.Talker])
@@ -253,21 +240,41 @@ def test_what_an_engine_samples_is_the_same_to_the_bit(folder):
             policy.services = Services(elsewhere=elsewhere)
             results = policy.play(plan_groups(spec, "train", [0, 1, 2], 4, "k"))
             outcomes.append({key: (result, policy.sequences(key)) for key, result in results.items()})
-        with pytest.raises(UsageError, match="cannot be forked"):
-            fork(actors.environment(gym.make(ID), spec_json(gym.make(ID))))
     assert outcomes[0] == outcomes[1] and len(outcomes[0]) == 12
 
 
-def test_a_fork_is_refused_in_one_line(folder):
-    (item,) = plan_of(ID, 1)
-    with Actors(1) as actors:
-        env = actors.environment(gym.make(ID), item.spec)
-        env.reset(seed=0, options={"task": 0, "split": "test", "episode_key": "k"})
-        env.step("<luck>x</luck>")
-        with pytest.raises(UsageError, match="cannot be forked: play without that backend"):
-            fork(env)
+@pytest.mark.parametrize("saved_turns", [1, 5])
+def test_a_fork_and_a_snapshot_go_on_as_they_do_here(folder, saved_turns):
+    """Also where the actor is lost between, in another stack, from bytes, and with a branch's own samples of a service."""
+    import ray
+
+    def step(env, *actions):
+        return [env.step(f"<luck>{action}</luck>")[:4] for action in actions]
+
+    (item,) = plan_of(ID, 1, turns=6)
+    options, here, outcomes = {"task": 0, "split": "test", "episode_key": "k"}, lambda env, spec: env, []
+    with Actors(1, saved_turns=saved_turns) as actors:
+        for place in (here, actors.environment):
+            env = place(gym.make(EnvSpec.from_json(item.spec)), item.spec)
+            env.reset(seed=0, options=options)
+            told = [step(env, "a", "b")]
+            twin, moment = fork(env, "b1"), snapshot(env)
+            told += [step(env, "c"), step(twin, "c", "d")]
+            if place is not here:
+                ray.kill(actors._places[0].handle, no_restart=False)
+            again = fork(twin, "b2")
+            other = place(gym.make(EnvSpec.from_json(item.spec)), item.spec)
+            restore(other, Snapshot.from_bytes(moment.to_bytes()))
+            told += [step(again, "e", "f"), step(twin, "x", "y"), step(other, "c", "d"), step(env, "d")]
+            told += [core_of(one).trajectory for one in (env, twin, again, other)]
+            restore(env, snapshot(twin))  # of an episode that is over
+            with pytest.raises(UsageError, match="after the end|is over"):
+                env.step("<luck>x</luck>")
+            outcomes.append(told)
         with pytest.raises(UsageError, match="an action is a str"):
-            env.step(None)
+            other.step(None)
+    assert outcomes[0] == outcomes[1]
+    assert [one.header.branch for one in outcomes[1][-4:]] == ["", "b1", "b1.b2", ""]
 
 
 def test_a_killed_driver_goes_on(tmp_path):

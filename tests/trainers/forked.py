@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from tests.guard.unasked import GUARD
+
 CONTEXT = get_context("forkserver")
 # What a run imports at its first use, too.
 AT_USE = ["tyro", "trainers.tiny", "trainers.engines.hf", "trainers.imitation.imitating", "trainers.trained_agent"]
@@ -28,6 +30,7 @@ CONTEXT.set_forkserver_preload(
 
 def started(module: str, *words: object, out: str = os.devnull, err: str = os.devnull, **variables: str) -> BaseProcess:
     """Return a process that does what `python -m MODULE WORDS` does, with its outputs in files."""
+    variables = {GUARD: os.environ.get(GUARD, "|")} | variables  # the server has what it asked for itself
     process = CONTEXT.Process(target=_run, args=(module, [*map(str, words)], (str(out), str(err)), variables))
     process.start()
     return process

@@ -23,7 +23,6 @@ from trainers.engine_policy import EnginePolicy
 from trainers.evaluation import Evaluator
 from trainers.run import open_run
 from trainers.sampling import group_of, plan_groups
-from trainers.settings import SamplingSettings
 from trainers.training.optimise import Processes
 
 TREES = [*SMALL, "--branching.roots", "2", "--branching.tokens", "3", "--branching.after", "turn"]
@@ -241,13 +240,6 @@ def test_a_std_of_a_whole_step_is_refused_in_several_processes():
             both.check_shares(4, *standards)
     both = Processes(SimpleNamespace(num_processes=1, device=None))
     both.check_shares(4, "batch_std", "batch")
-
-
-def test_what_forks_is_refused_in_actors():
-    ray = SamplingSettings(backend="ray")
-    with pytest.raises(UsageError, match="an episode in an actor cannot be forked"):
-        ARPOSettings(sampling=ray)
-    assert ARPOSettings(sampling=ray, branching=BranchingSettings(rule="off"))
 
 
 def test_two_processes_grow_the_trees_that_one_grows(whole, tmp_path):

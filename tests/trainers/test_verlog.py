@@ -22,7 +22,7 @@ from trainers.contracts import TokenSequence
 from trainers.environments import environment_spec, wrapper_rows
 from trainers.fixed_turns import DataPoint, FixedTurns, LanePlan
 from trainers.run import open_run
-from trainers.settings import EnvironmentSettings, OptimSettings, SamplingSettings
+from trainers.settings import EnvironmentSettings, OptimSettings
 from trainers.training.critic import Critic, CriticSettings, critic_step
 from trainers.training.metrics import read_metrics
 from trainers.training.optimise import Optimiser
@@ -258,7 +258,6 @@ REFUSED = [
     ({"env": EnvironmentSettings("SortExpA")}, "turns of text; take the id without ExpA"),
     ({"n_env": 0}, "n_env=0"),
     ({"beta": -1.0}, "beta=-1.0"),
-    ({"sampling": SamplingSettings(backend="ray")}, "checkpoints keep open episodes"),
 ]
 
 
