@@ -4,7 +4,7 @@
 
 Search QA, one query in every turn. In `batches` a batch of turns is one call to an actor, as where the policy stays in the
 driver; its peer is the same call of an `EpisodePool` here. In `runs` whole episodes are played: by threads here, by actors with
-an agent of their own, and by threads whose environments actors step. The clock starts with the first quarter of the episodes.
+an agent of their own, and by threads whose environments actors step. The clock starts after as many as run at a time.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from agent_envs.services.run_services import Services
 RESULTS = Path(__file__).parent / "results"
 ACTION = "<search>who built the old bridge</search>"
 BATCHES, TURNS, SECONDS = (1, 16, 256), 1024, 0.05
-RUN_TURNS, TASKS = 8, 16
+RUN_TURNS, TASKS = 8, 4
 MACHINES, CORES, EPISODE_TURNS = (1, 10), 16, 20
 
 
@@ -107,7 +107,7 @@ def run(
     turns, begin, start = 0, 0.0, (0.0, 0.0, 0.0)
     for place, (_, result) in enumerate(run_many(plan, agent(), concurrency=concurrency, services=services), 1):
         turns += len(result.trajectory.turns)
-        if place == episodes // 4:  # the worlds and environments are made, wherever they are
+        if place == concurrency:  # the worlds and environments are made, wherever they are
             turns, begin, start = 0, time.perf_counter(), cpu_seconds(actors)
     clock = time.perf_counter() - begin
     driver, there, keeper = (end - first for end, first in zip(cpu_seconds(actors), start, strict=True))
@@ -234,12 +234,12 @@ def main() -> None:
     runs = []
     for mode, count in ways:
         runs.append(run("Search QA, no wait", spec, partial(Slow, 0.0), 32, 128, mode, count))
-        runs.append(run("Crafter, random", crafter, partial(CompanionPolicy, "random"), 4, 8, mode, count))
+        runs.append(run("Crafter, random", crafter, partial(CompanionPolicy, "random"), 4, 16, mode, count))
     runs.append(run("paid replies, no wait", spec, partial(Slow, 0.0, True), 32, 128, "played", 2))
     for concurrency in (64, 256):
         for mode, count in [("threads", 0), ("played", 2)]:
             agent = partial(Slow, SECONDS)
-            runs.append(run("Search QA, replies of 50 ms", spec, agent, concurrency, 2 * concurrency, mode, count))
+            runs.append(run("Search QA, replies of 50 ms", spec, agent, concurrency, 4 * concurrency, mode, count))
     record = {
         "command": "python -m benchmarks.ray_actors", "load": [load, os.getloadavg()[0]], "cores": os.cpu_count(),
         "batches": batches, "runs": runs,

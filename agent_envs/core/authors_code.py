@@ -1,4 +1,4 @@
-"""What an author's environment or agent raises, which is no part of this package, is put in one line.
+"""An exception of an author's environment or agent, which is no part of this package, is put in one line.
 
 The line names the environment or agent, the method that was called, the exception, and file and line of the author. It is read
 from the traceback, so that nothing stands around the calls of an episode.

@@ -1,4 +1,4 @@
-"""What a stranger's environment or agent raises is one line: id, method, exception, file and line; the traceback on demand."""
+"""An exception of a stranger's environment or agent is one line; the traceback comes on demand."""
 
 import re
 import sys
