@@ -7,56 +7,76 @@ from the traceback, so that nothing stands around the calls of an episode.
 import contextlib
 import inspect
 import os
+import signal
 import sys
-import sysconfig
 import traceback
+from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import escaped
 
 VARIABLE = "AGENT_ENVS_TRACEBACK"
-ELSEWHERE = "author_line"  # an attribute: the line of an exception that came up in another process
 MOST_CHARACTERS = 300  # of an exception's own words
 # Functions whose frames stand for a method of the environment or agent.
 _METHODS = {name: name for name in ("__init__", "reset", "step", "render", "close", "act", "begin")} | {
     "make": "__init__", "record_turn": "step",
 }  # fmt: skip
 _MACHINERY = {"agent_envs", "gymnasium", "typer", "click", "ray", "__main__", *sys.stdlib_module_names}
-_INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+# What our code raises where it reads a value that an environment should not have returned.
+_OF_VALUES = (TypeError, ValueError, LookupError, AttributeError, AssertionError, gym.error.Error)
 
 
 def author_line(error: BaseException) -> str:
     """Return the line for what an author's code raised; "" for an exception that is none of it, such as Ctrl-C."""
-    if isinstance(error, AgentEnvsError) or ELSEWHERE in vars(error):
-        return str(vars(error).get(ELSEWHERE, ""))  # the words of an error of ours are for the author
+    if isinstance(error, AgentEnvsError):
+        return ""  # its words are for the author
+    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return ""  # that handler raises Ctrl-C wherever the program is
     if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):  # of a module
         return f"{_words(error)} ({error.filename}:{error.lineno})"
-    if isinstance(error.__cause__, StopIteration):  # a generator of ours, which it passed, made another error of it
-        error = error.__cause__
+    if type(error) is RuntimeError and str(error) == "generator raised StopIteration" and error.__cause__ is not None:
+        error = error.__cause__  # a generator of ours, which it passed, made another error of it
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     owners = [(frame, owner) for frame in frames if (owner := _owner(frame)) is not None]
     owner = owners[-1][1] if owners else None
     authors = [frame for frame in frames if _is_authors(frame, _root_of(owner))]
     if isinstance(error, KeyboardInterrupt) and (owner is None or _root(frames[-1]) == "agent_envs"):
         return ""  # the handler of Ctrl-C, which is ours, raised it
-    if not authors and (owner is None or not isinstance(error, Exception)):
+    if not authors and (owner is None or not isinstance(error, _OF_VALUES)):
         return ""
-    called = [_method(frame) for frame, _ in owners] + [f"{frame.f_code.co_name}()" for frame in authors[:1]]
-    what = next(filter(None, called[:-1][::-1] if authors else called[::-1]), called[-1] if authors else "it")
-    verb = "raised" if authors else "does not keep the contract:"
     names = [_name_of(one) for _, one in owners if _root_of(one) == _root_of(owner)]
     who = f"{max(names, key=lambda name: '/' in name)}: " if names else ""  # an id, where a frame around it knows one
-    return f"{who}{what} {verb} {_words(error)} ({author_place(error, _root_of(owner)) or _class_place(owner)})"
+    methods = [_method(frame) for frame, _ in owners]
+    if not authors:
+        what = next(filter(None, reversed(methods)), "it")
+        ours = f"{frames[-1].f_code.co_filename}:{traceback.extract_tb(error.__traceback__)[-1].lineno}"
+        what = f"{who}{what} does not keep the contract: {_words(error)} ({_class_place(owner)})"
+        return f"{what}, as {ours} found; if the contract is kept, that line errs"
+    functions = [*methods, f"{authors[0].f_code.co_name}()".replace("<module>()", "its module")]
+    what = next(filter(None, reversed(functions[:-1])), functions[-1])
+    return f"{who}{what} raised {_words(error)} ({author_place(error, _root_of(owner))})"
+
+
+@contextlib.contextmanager
+def authors_errors() -> Iterator[None]:
+    """Raise UsageError with an author's line in place of his exception, which another process may not be able to read."""
+    try:
+        yield
+    except BaseException as error:
+        if not (line := author_line(error)):
+            raise
+        raise UsageError(line) from None
 
 
 def traceback_or_hint(error: BaseException) -> str:
     """Return the hint for the traceback, to stand behind an exception's line; print it and return "" where it is asked for."""
-    if os.environ.get(VARIABLE):
+    if os.environ.get(VARIABLE, "0") not in ("", "0"):
         traceback.print_exception(error)
         return ""
     return f"; set {VARIABLE}=1 to see the traceback"
@@ -83,7 +103,15 @@ def _words(error: BaseException) -> str:
 def _is_authors(frame: FrameType, root: str) -> bool:
     """Whether a frame is of the package `root`, or of a module that is neither installed nor one of ours or Python's."""
     package = _root(frame)
-    return package == root or (package not in _MACHINERY and not frame.f_code.co_filename.startswith(_INSTALLED))
+    return package == root or (package not in _MACHINERY and not _is_installed(frame.f_code.co_filename))
+
+
+def _is_installed(file: str) -> bool:
+    """Whether a file lies in a folder of installed packages, such as site-packages or pip's `--target`."""
+    folders = [Path(folder) for folder in sys.path if folder and file.startswith(folder.rstrip(os.sep) + os.sep)]
+    return any(
+        folder.name in ("site-packages", "dist-packages") or any(folder.glob("*.dist-info")) for folder in folders
+    )
 
 
 def _root(frame: FrameType) -> str:
@@ -101,10 +129,18 @@ def _owner(frame: FrameType) -> Any:
         return None
     for name in ("self", "env") if ours else ("self", *values):
         value = values.get(name)
-        whole = value.unwrapped if isinstance(value, gym.Env) else value
-        if isinstance(whole, gym.Env | EnvSpec) or (name == "self" and callable(getattr(type(whole), "act", None))):
-            if _root_of(whole) not in _MACHINERY - {"__main__"}:
-                return whole
+        inner = _attribute(value, "unwrapped") if isinstance(value, gym.Env) else None
+        for one in (value, inner):  # a wrapper may be the author's, too
+            if isinstance(one, gym.Env | EnvSpec) or (name == "self" and callable(getattr(type(one), "act", None))):
+                if _root_of(one) not in _MACHINERY - {"__main__"}:
+                    return one
+    return None
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """Return an attribute of an author's object; None where it has none, or raises."""
+    with contextlib.suppress(Exception):
+        return getattr(owner, name)
     return None
 
 
@@ -125,7 +161,7 @@ def _method(frame: FrameType) -> str:
 
 def _name_of(owner: Any) -> str:
     """Return the id of an environment, or `module:Class` where it has no spec yet, and of an agent."""
-    spec = owner if isinstance(owner, EnvSpec) else getattr(owner, "spec", None)
+    spec = owner if isinstance(owner, EnvSpec) else _attribute(owner, "spec")
     name = spec.id if isinstance(spec, EnvSpec) else f"{type(owner).__module__}:{type(owner).__qualname__}"
     return name if isinstance(owner, gym.Env | EnvSpec) else f"agent {name}"
 

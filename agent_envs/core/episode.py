@@ -6,7 +6,7 @@ A term reads the trajectory up to its newest turn and gives that step's share. T
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
@@ -47,9 +47,21 @@ def terms_from(
 
     def term(name: str, low: float, high: float, doc: str) -> Term:
         """Return the term of a name."""
-        return Term(name, low, high, doc, lambda run: current(run).get(name, 0.0), lambda run: name in current(run))
+        return Term(name, low, high, doc, _Part(name, current), lambda run: name in current(run))
 
     return tuple(term(name, *row) for name, row in bounds.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The value of one of the terms that `current` gives together."""
+
+    name: str
+    current: Callable[[Trajectory], Mapping[str, float]]
+
+    def __call__(self, run: Trajectory) -> float:
+        """Return it; 0 where the term does not apply."""
+        return self.current(run).get(self.name, 0.0)
 
 
 class Share(float):
@@ -72,19 +84,24 @@ class RewardSpec:
         name: of the reward.
         terms: its terms.
         episode: bounds of the return of a whole episode.
-        values: gives all terms that apply to a turn, by name: of `terms_from`, so that a step need not ask term by term.
     """
 
     name: str
     terms: tuple[Term, ...]
     episode: tuple[float, float]
-    values: Callable[[Trajectory], Mapping[str, float]] | None = None
+
+    @cached_property
+    def _together(self) -> Callable[[Trajectory], Mapping[str, float]] | None:
+        """What gives all terms of a turn by their names; None where they have to be asked one by one."""
+        first = self.terms[0].value if self.terms else None
+        shared = isinstance(first, _Part) and all(term.value == _Part(term.name, first.current) for term in self.terms)
+        return first.current if isinstance(first, _Part) and shared else None
 
     def __call__(self, trajectory: Trajectory) -> Reward:
         """Return the reward of the newest turn: the sum of its terms; AssertionError for a term outside its bounds."""
         total = 0.0
         rows: list[tuple[str, float]] = []  # `list[...]()` would cost as much as a term
-        values = None if self.values is None else self.values(trajectory)
+        values = None if self._together is None else self._together(trajectory)
         for term in self.terms:
             value = float(term.value(trajectory) if values is None else values.get(term.name, 0.0))
             if not term.low <= value <= term.high:

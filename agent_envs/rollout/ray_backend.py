@@ -30,6 +30,7 @@ from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import BudgetSpent, EnvFault, MissingExtra, UsageError
 from agent_envs.base.jsonl_log import FileInUse
 from agent_envs.base.serialization import digest
+from agent_envs.core.authors_code import authors_errors
 from agent_envs.core.env import Episode, core_of, turn_wrappers
 from agent_envs.core.snapshot import Snapshot, register_snapshot, restore
 from agent_envs.rollout.episode_pool import EpisodePool, PoolTurn
@@ -85,7 +86,8 @@ class PoolHost:
         for pool in list(self._pools.values()):
             for key in filter(pool.__contains__, ended):  # some were in the actor before this one
                 pool.drop(key)
-        return [self._play(self._pool(turn.spec, recording), turn) for turn in turns]
+        with authors_errors():  # whose traceback stays in this process
+            return [self._play(self._pool(turn.spec, recording), turn) for turn in turns]
 
     def _pool(self, spec: str, recording: Recording | None) -> EpisodePool:
         """Return the pool of a spec; the first call makes it, and with it the indexes that its episodes share."""

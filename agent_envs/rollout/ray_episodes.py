@@ -15,7 +15,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.core.authors_code import ELSEWHERE, author_line
+from agent_envs.core.authors_code import authors_errors
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.policy import Policy, Reply, Request, traits_of
@@ -38,7 +38,8 @@ class EpisodeHost:
         """Return the actor's player; the first call makes the agent: an error while an actor begins would read as its loss."""
         with self._lock:
             if self._player is None:
-                policy = agent()
+                with authors_errors():
+                    policy = agent()
                 if (policy.name, batch := getattr(policy, "batch", 1)) != (self._name, 1):
                     what = f"agent {policy.name} of batch {batch}, and {self._name} of batch 1 is to play"
                     raise UsageError(f"Actors(agent=...) makes {what}")
@@ -61,15 +62,15 @@ class EpisodeHost:
         lockstep = self._lockstep(agent, *files)
         if self._replies is not None:
             self._replies.begin(item.key)
-        (lane,) = lockstep.begin([item])
-        while not lane.over:
-            lockstep.step([lane])
+        with authors_errors():  # whose traceback stays in this process
+            (lane,) = lockstep.begin([item])
+            while not lane.over:
+                lockstep.step([lane])
+            if lane.error is not None and not isinstance(lane.error, BudgetSpent):
+                raise lane.error
         result = lane.result()
         if lane.error is None:
             lockstep.release(lane)
-        elif not isinstance(lane.error, BudgetSpent):
-            vars(lane.error)[ELSEWHERE] = author_line(lane.error)  # its traceback stays in this process
-            raise lane.error
         if self._replies is not None:
             self._replies.drop(item.key)
         # Without the task's content, as the journal keeps it.

@@ -1,10 +1,13 @@
 """An exception of a stranger's environment or agent is one line; the traceback comes on demand."""
 
 import re
+import signal
 import sys
+from unittest.mock import Mock
 
 import pytest
 
+from agent_envs.core.authors_code import author_line
 from tests.cli.conftest import shell
 
 MODULE = """
@@ -192,9 +195,64 @@ def test_the_traceback_is_shown_where_it_is_asked_for(module):
     )
 
 
-def test_what_is_ours_keeps_its_traceback(module, monkeypatch):
-    from agent_envs.core.authors_code import author_line
+def test_ctrl_c_under_the_default_handler_is_a_persons(module, monkeypatch):
+    from agent_envs import check_turn_env
 
+    monkeypatch.syspath_prepend(".")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a script or a notebook
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            check_turn_env("strange:strange/Interrupted-v0", episodes=1, hostile=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_error_of_ours_in_a_strangers_environment_says_where_it_came_up(run, module, monkeypatch):
+    monkeypatch.setattr("agent_envs.core.env.Header", Mock(side_effect=KeyError("a bug of ours")))
+    code, _, err = run("eval", "strange:strange/Sound-v0", "-n", "1", "--out", "run")
+    assert code == 2 and "does not keep the contract: KeyError: 'a bug of ours'" in err
+    assert re.search(r"as \S*mock\.py:\d+ found; if the contract is kept, that line errs", err)
+    monkeypatch.setattr("agent_envs.core.env.Header", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        run("eval", "strange:strange/Sound-v0", "-n", "1", "--out", "other")
+
+
+def lines_of(body, tmp_path):
+    """Return the line of what a function of a module outside of any package raises."""
+    path = tmp_path / "outside.py"
+    path.write_text(body, encoding="utf-8")
+    scope = {"__name__": "outside"}
+    exec(compile(body, str(path), "exec"), scope)  # of a text of this test
+    with pytest.raises(Exception) as caught:
+        scope["f"]()
+    return author_line(caught.value.with_traceback(caught.value.__traceback__.tb_next))
+
+
+def test_an_exception_with_a_cause_is_named_itself(tmp_path):
+    body = "def f():\n    try:\n        next(iter(()))\n"
+    body += "    except StopIteration as end:\n        raise ValueError('full') from end\n"
+    assert lines_of(body, tmp_path) == f"f() raised ValueError: full ({tmp_path}/outside.py:5)"
+
+
+def test_properties_that_raise_hide_nothing(tmp_path):
+    body = """import gymnasium as gym
+class Broken(gym.Env):
+    spec = property(lambda self: {}["spec"])
+    unwrapped = property(lambda self: {}["unwrapped"])
+    def step(self, action):
+        raise KeyError("own")
+f = lambda: Broken().step("x")
+"""
+    assert lines_of(body, tmp_path) == f"outside:Broken: step() raised KeyError: 'own' ({tmp_path}/outside.py:6)"
+
+
+def test_an_installed_package_is_no_authors(tmp_path, monkeypatch):
+    (tmp_path / "thing-1.0.dist-info").mkdir()  # as pip's --target leaves it
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert lines_of("def f():\n    return {}['a']\n", tmp_path) == ""
+
+
+def test_what_is_ours_keeps_its_traceback(module, monkeypatch):
     for error, raised in ((KeyError("ours"), KeyError), (KeyboardInterrupt(), KeyboardInterrupt)):
         with pytest.raises(raised) as caught:
             raise error

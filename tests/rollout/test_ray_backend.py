@@ -184,13 +184,24 @@ def test_what_a_worker_lacks_is_one_line(folder, agent):
     [
         (ray_toys.Keyless, "^set TOY_KEY$"),
         (partial(ray_toys.Talker, name="other"), "^Actors.* makes agent other of batch 1, and talker of batch 1 is to"),
-        (ray_toys.Odd, r"(?s)in act\n.*OddError"),  # an error that cannot come back is told with its place
+        (
+            ray_toys.Odd,
+            r"^agent .*ray_toys:Odd: act\(\) raised OddError: 3 1 \(.*ray_toys\.py:\d+\)$",
+        ),  # it does not unpickle
     ],
 )
 def test_an_agent_that_an_actor_cannot_make_or_ask_ends_the_run(folder, agent, words):
     with Actors(1, agent=agent) as actors:
         with pytest.raises(Exception, match=words):
             list(run_many(plan_of(ID, 2), ray_toys.Talker(), services=actors.services(Services())))
+        assert ray_toys.losses(actors) == 0
+
+
+@pytest.mark.parametrize("agent", [None, ray_toys.Talker])
+def test_an_environment_that_ends_the_program_ends_the_run_in_one_line(folder, agent):
+    with Actors(1, agent=agent) as actors:
+        with pytest.raises(UsageError, match=r"^toy/Exiting-v0: step\(\) raised SystemExit: 0 \(.*ray_toys\.py:\d+\)$"):
+            list(run_many(plan_of("toy/Exiting-v0", 1), ray_toys.Talker(), services=actors.services(Services())))
         assert ray_toys.losses(actors) == 0
 
 

@@ -71,7 +71,7 @@ def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] |
         if weights:
             raise UsageError(f"LegalSearch: weights={weights!r} have no meaning with reward='art_e'; leave them out")
         values = partial(_art_e, limits=limits)
-        return RewardSpec("art_e", terms_from(values, _ART_E_TERMS), (-2.0, 1.5), values)
+        return RewardSpec("art_e", terms_from(values, _ART_E_TERMS), (-2.0, 1.5))
     unknown = sorted(set(weights or ()) - set(WEIGHTS))
     if unknown:
         raise UsageError(
@@ -86,7 +86,7 @@ def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] |
     most = sum(high for _, high, _ in list(bounds.values())[1:])
     bounds["kept_in_band"] = (-most, 0.0, "takes back what would leave the segment's part of its band")
     values = partial(segmented, limits=limits, weights=full)
-    return RewardSpec("segmented", terms_from(values, bounds), (-2.0, 2.0), values)
+    return RewardSpec("segmented", terms_from(values, bounds), (-2.0, 2.0))
 
 
 _DOCS = {

@@ -116,7 +116,7 @@ def make_reward(name: str) -> RewardSpec:
     doc = "takes the shares back unless all that counts holds and one side ended the conversation"
     bounds[_BACK] = (-1.0, 0.0, doc)
     values = partial(_terms, reward=name)
-    return RewardSpec(name, terms_from(values, bounds), (0.0, 1.0), values)
+    return RewardSpec(name, terms_from(values, bounds), (0.0, 1.0))
 
 
 def _gain(trajectory: Trajectory) -> float:

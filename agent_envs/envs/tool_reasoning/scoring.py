@@ -106,7 +106,7 @@ def make_reward(name: str) -> RewardSpec:
             "both_tools": (0.0, BOTH_TOOLS, f"0.1 where that is above 0 and {both}"),
         }
         values = partial(_layers, released=released)
-        return RewardSpec(name, terms_from(values, bounds), (-1.0, 1.0 + BOTH_TOOLS), values)
+        return RewardSpec(name, terms_from(values, bounds), (-1.0, 1.0 + BOTH_TOOLS))
     simple = {
         "accuracy": ("1 for a right answer", _right),
         "em": ("1 if the answer equals a gold answer after normalisation", _exact_score),
