@@ -3,8 +3,8 @@
     python -m benchmarks.ray_actors --out benchmarks/results/ray_actors.json
 
 Search QA, one query in every turn. In `batches` a batch of turns is one call to an actor, as where the policy stays in the
-driver; its peer is the same call of an `EpisodePool` here. In `runs` whole episodes are played: by threads here, by actors with
-an agent of their own, and by threads whose environments actors step. The clock starts after as many as run at a time.
+driver; its peer is the same call of an `EpisodePool` here. In `runs` whole episodes are played, by threads here and by actors
+with an agent of their own. The clock starts after as many as run at a time; turns that open episodes had before count after it.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def by_batch(count: int, size: int) -> dict[str, Any]:
 
     spec, hosts = spec_of(TURNS), [ray.remote(PoolHost).remote() for _ in range(count)]
     starts = [{"task": number % TASKS, "split": "train", "seed": number, "key": str(number)} for number in range(size)]
-    actions, rounds = [(row["key"], ACTION) for row in starts], max(2, TURNS // size // 8)
+    actions, rounds = [(row["key"], ACTION) for row in starts], max(8, TURNS // size // 8)
 
     def play(host: Any, first: int, batches: int) -> None:
         """Have an actor take batches, one after the other, in episodes that have had `first` turns."""
@@ -177,7 +177,7 @@ def run_table() -> str:
 
 
 def forecast_table() -> str:
-    """Return hours that episodes would take on machines, by what a turn costs whom; no such run was made."""
+    """Return minutes that episodes would take on machines, by what a turn costs whom; no such run was made."""
     record = json.loads((RESULTS / "ray_actors.json").read_text(encoding="utf-8"))
     cost = next(row for row in record["runs"] if row["run"].startswith("paid") and row["mode"] == "played")
     rows = []

@@ -9,6 +9,7 @@ import inspect
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +37,13 @@ def author_line(error: BaseException) -> str:
     """Return the line for what an author's code raised; "" for an exception that is none of it, such as Ctrl-C."""
     if isinstance(error, AgentEnvsError):
         return ""  # its words are for the author
-    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        return ""  # that handler raises Ctrl-C wherever the program is
+    is_main = threading.current_thread() is threading.main_thread()
+    if (
+        isinstance(error, KeyboardInterrupt)
+        and is_main
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ):
+        return ""  # that handler raises Ctrl-C wherever the main thread is
     if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):  # of a module
         return f"{_words(error)} ({error.filename}:{error.lineno})"
     if type(error) is RuntimeError and str(error) == "generator raised StopIteration" and error.__cause__ is not None:

@@ -43,6 +43,7 @@ from agent_envs.services.run_services import Services
 
 SAVED_TURNS = 5  # after so many an episode comes back as bytes
 MOST_LOSSES = 5  # of the actors that a call is made to
+PATIENCE = 5.0  # seconds without an answer, after which an actor is looked at
 # Of actors: so many episodes wait in one for replies at a time; where one is lost, Ray begins it and its calls again.
 HOST = {"num_cpus": 1, "max_concurrency": 256, "max_restarts": -1, "max_task_retries": MOST_LOSSES - 1,
         "scheduling_strategy": "SPREAD"}  # fmt: skip
@@ -136,7 +137,7 @@ class _Place:
     """One actor as the driver sees it; Ray begins another one where it is lost."""
 
     handle: Any = None
-    ended: list[str] = field(default_factory=list)
+    ended: deque[str] = field(default_factory=deque)
     queue: deque[tuple["RemoteSteps", Future[_Moment]]] = field(default_factory=deque)
     calling: threading.Lock = field(default_factory=threading.Lock)
 
@@ -224,7 +225,7 @@ class Actors(ExitStack):
         place, key = self.begin(item.key)
         try:
             files = (self._replies, self._recording)
-            outcome = self._answer(place.handle.play.remote(item, self._agent, files))
+            outcome = self._answer(place.handle.play.remote(item, self._agent, files), place)
         except EnvFault as fault:
             assert self._replies is not None, "`players` was called"
             fault.usage = sum((Counter(reply.usage) for reply in self._replies.rows(item.key).values()), Counter())
@@ -277,10 +278,9 @@ class Actors(ExitStack):
         return place, key
 
     def end(self, place: _Place, key: str) -> None:
-        """Have an episode dropped with the next call, as it is over."""
-        with self._lock:
-            self._keys.discard(key)
-            place.ended.append(key)
+        """Have an episode dropped with the next call, as it is over; without a lock, since garbage collection may call it."""
+        self._keys.discard(key)
+        place.ended.append(key)
 
     def ask(self, place: _Place, env: "RemoteSteps") -> _Moment:
         """Return the moment of a lane's next turn. Lanes that wait for the same actor go in one call, but where steps wait."""
@@ -296,13 +296,12 @@ class Actors(ExitStack):
 
     def _call(self, place: _Place, batch: Sequence[tuple["RemoteSteps", Future[_Moment]]]) -> None:
         """Answer a batch, with an error where that cannot be; what another actor was lost with is sent again as a whole."""
-        with self._lock:
-            ended, place.ended = place.ended, []
+        ended = [place.ended.popleft() for _ in range(len(place.ended))]
         try:
             play, recording = place.handle.play.remote, self._recording
-            moments = self._answer(play([env.turn() for env, _ in batch], ended, recording))
+            moments = self._answer(play([env.turn() for env, _ in batch], ended, recording), place)
             lost = [env.turn(True) for (env, _), moment in zip(batch, moments, strict=True) if moment.turn is None]
-            again = iter(self._answer(play(lost, [], recording)) if lost else [])
+            again = iter(self._answer(play(lost, [], recording), place) if lost else [])
         except Exception as error:  # noqa: BLE001 - each lane raises it
             for _, future in batch:
                 future.set_exception(error)
@@ -311,12 +310,31 @@ class Actors(ExitStack):
         for (_, future), moment in zip(batch, moments, strict=True):
             future.set_result(next(again) if moment.turn is None else moment)
 
-    def _answer(self, reference: Any) -> Any:
-        """Return the answer to a call of an actor; EnvFault where Ray has begun it again and again."""
-        try:
-            return answer_of(reference)
-        except (self._ray.exceptions.RayActorError, self._ray.exceptions.OutOfMemoryError) as error:
-            raise EnvFault(f"an actor was lost {MOST_LOSSES} times: {str(error).splitlines()[0]}") from error
+    def _answer(self, reference: Any, place: _Place) -> Any:
+        """Return the answer to a call of an actor; EnvFault where Ray has begun it again and again, which may never start."""
+        before, errors = None, self._ray.exceptions
+        while True:
+            try:
+                return answer_of(reference, PATIENCE)
+            except errors.GetTimeoutError:
+                now = int((self._ray._private.state.actors(place.handle._actor_id.hex()) or {}).get("NumRestarts", 0))
+                before = now if before is None else before
+                if now - before > 2 * MOST_LOSSES:  # Ray itself counts those alone that a call reached
+                    raise EnvFault("an actor was lost again and again: its process does not start") from None
+            except (errors.RayActorError, errors.OutOfMemoryError) as error:
+                raise EnvFault(f"an actor was lost again and again: {str(error).splitlines()[0]}") from error
+
+
+@dataclass(eq=False)
+class _Open:
+    """An episode that is open in an actor, until no stack holds this."""
+
+    actors: Actors
+    place: _Place
+    key: str
+
+    def __del__(self) -> None:
+        self.actors.end(self.place, self.key)
 
 
 class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
@@ -329,8 +347,9 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gym.Env[Any, Any], spec: str, actors: Actors) -> None:
         """Hold no episode yet."""
         super().__init__(env)
-        self._spec, self._actors, self._place = spec, actors, _Place()
-        self._key, self._row, self._is_there = "", dict[str, Any](), False
+        self._spec, self._actors = spec, actors
+        self._open: _Open | None = None
+        self._row, self._is_there = dict[str, Any](), False
         self._parts, self._saved = tuple[bytes, ...](), 0  # and the turns that they have
         self._since: list[tuple[str | int, bool]] = []  # actions that no part has
         self._next: tuple[list[tuple[str | int, bool]], int | None] = ([], None)  # actions to take; as `_Turn.saved`
@@ -338,9 +357,9 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in the actor of its key."""
-        self._leave()
+        self.state = (0, ())
         self._row = {"seed": seed, **(options or {})}
-        self._place, self._key = self._actors.begin(str(self._row.get("episode_key")))
+        self._begin(str(self._row.get("episode_key")))
         turn, moment = self._ask([])
         restore(self.env, moment)
         return turn.text, dict(turn.info or {})
@@ -348,12 +367,12 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn where the episode is; UsageError where there is none that goes on."""
         before = core_of(self.env).episode
-        if not self._key:
+        if self._open is None:
             if not self._parts:
                 raise UsageError(
                     f"{core_of(self.env).env_id}: step() after the end of the episode; reset() begins another"
                 )
-            self._place, self._key = self._actors.begin(origin_of(before.header.episode_key, before.header.branch))
+            self._begin(origin_of(before.header.episode_key, before.header.branch))
         save = len(self._since) + 1 >= self._actors.saved_turns
         turn, moment = self._ask([(action, core_of(self.env).reply_cut)], save)
         episode = _episode_of(moment)
@@ -362,42 +381,42 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
             self.env, replace(moment, episode=replace(episode, task=before.task, prompt=before.prompt, turns=turns))
         )
         if turn.terminated or turn.truncated:
-            self._leave()
+            self.state = (0, ())
         return turn.text, turn.reward, turn.terminated, turn.truncated, dict(turn.info or {})
 
     def turn(self, whole: bool = False) -> _Turn:
         """Return the next turn as the actor needs it, also with what brings the episode there, if it lacks it."""
-        actions, saved = self._next
+        assert self._open is not None, "it was begun"
+        key, (actions, saved) = self._open.key, self._next
         if self._is_there and not whole:
-            return _Turn(self._key, self._spec, self._saved + len(self._since), actions=actions, saved=saved)
+            return _Turn(key, self._spec, self._saved + len(self._since), actions=actions, saved=saved)
         actions = [*self._since, *actions]
         if not self._parts:
-            return _Turn(self._key, self._spec, 0, self._row, actions=actions, saved=saved)
+            return _Turn(key, self._spec, 0, self._row, actions=actions, saved=saved)
         header = core_of(self.env).episode.header
-        return _Turn(self._key, self._spec, self._saved, None, header, self._parts, actions, saved)
+        return _Turn(key, self._spec, self._saved, None, header, self._parts, actions, saved)
 
     @property
     def state(self) -> tuple[int, tuple[str, ...]]:
         """The episode's bytes as texts, and the turns that they have; no bytes where it is over, or was never begun."""
-        if self._key and (self._since or not self._parts):
+        if self._open is not None and (self._since or not self._parts):
             self._ask([], save=True)
         return self._saved, tuple(part.decode("utf-8", "surrogatepass") for part in self._parts)
 
     @state.setter
     def state(self, state: tuple[int, tuple[str, ...]]) -> None:
-        self._key, self._is_there, self._since = "", False, []
+        self._open, self._is_there, self._since = None, False, []
         self._saved, self._parts = state[0], tuple(part.encode("utf-8", "surrogatepass") for part in state[1])
 
-    def _leave(self) -> None:
-        """Have the actor drop the episode, if there is one, and forget it here."""
-        if self._key:
-            self._actors.end(self._place, self._key)
-        self.state = (0, ())
+    def _begin(self, episode_key: str) -> None:
+        """Choose the actor of the episode."""
+        self._open = _Open(self._actors, *self._actors.begin(episode_key))
 
     def _ask(self, actions: list[tuple[str | int, bool]], save: bool = False) -> tuple[PoolTurn, Snapshot]:
         """Have actions taken, and the episode brought here as bytes where it is to be saved; EnvFault for a fault."""
         self._next = actions, self._saved if save else None
-        came = self._actors.ask(self._place, self)
+        assert self._open is not None, "it was begun"
+        came = self._actors.ask(self._open.place, self)
         assert came.turn is not None, "a whole episode was sent"
         self._is_there = True
         if came.turn.fault:

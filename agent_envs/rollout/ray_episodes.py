@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -119,21 +120,30 @@ class RemoteFile(AbstractContextManager["RemoteFile"]):
         """Return a method; AttributeError for a private name, as of a copy that has none yet."""
         if name.startswith("_"):
             raise AttributeError(name)
-        return lambda *arguments: answer_of(self._keeper.call.remote(name, *arguments))
+        return partial(self._call, name)
 
     def __contains__(self, key: object) -> bool:
-        return bool(answer_of(self._keeper.call.remote("__contains__", key)))
+        return bool(self._call("__contains__", key))
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Return what a method returns; UsageError where the keeper is lost, which Ray does not begin again."""
+        import ray
+
+        try:
+            return answer_of(self._keeper.call.remote(name, *arguments))
+        except ray.exceptions.RayActorError as error:
+            raise UsageError("the process that holds a file of the run was lost: go on with --resume") from error
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
 
-def answer_of(reference: Any) -> Any:
-    """Wait for a call to an actor; an error of ours that came up there is raised as itself."""
+def answer_of(reference: Any, seconds: float | None = None) -> Any:
+    """Wait for a call to an actor, perhaps only so long; an error of ours that came up there is raised as itself."""
     import ray
 
     try:
-        return ray.get(reference)
+        return ray.get(reference, timeout=seconds)
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, Exception) else error) from error
 

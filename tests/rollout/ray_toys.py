@@ -95,10 +95,24 @@ class Away(Guess):
 
 
 class Exiting(Guess):
-    """A step that ends the program."""
+    """A step that ends the program, or what runs it."""
+
+    def __init__(self, *, interrupt: bool = False):
+        super().__init__()
+        self.interrupt = interrupt
 
     def step(self, action):
-        raise SystemExit(0)
+        raise KeyboardInterrupt if self.interrupt else SystemExit(0)
+
+
+class Stillborn:
+    """The class of an actor whose process ends as it begins."""
+
+    def __init__(self):
+        os._exit(7)
+
+    def play(self, turns, ended=(), recording=None):
+        return []
 
 
 class Talker:

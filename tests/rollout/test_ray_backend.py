@@ -167,7 +167,7 @@ def test_a_worker_that_the_system_kills(folder, tmp_path, agent):
         assert {result.status for _, result in ends} == {"truncated"} and ray_toys.losses(actors) == 1
         plan = plan_of("toy/Dying-v0", 1, once=False)
         ((_, result),) = run_many(plan, ray_toys.Talker(), services=services, pause_seconds=0.0)
-    assert result.status == "fault" and "an actor was lost 5 times" in result.fault and "\n" not in result.fault
+    assert result.status == "fault" and "an actor was lost again and again" in result.fault and "\n" not in result.fault
     assert result.usage == {"calls": 1}
 
 
@@ -199,10 +199,42 @@ def test_an_agent_that_an_actor_cannot_make_or_ask_ends_the_run(folder, agent, w
 
 @pytest.mark.parametrize("agent", [None, ray_toys.Talker])
 def test_an_environment_that_ends_the_program_ends_the_run_in_one_line(folder, agent):
-    with Actors(1, agent=agent) as actors:
-        with pytest.raises(UsageError, match=r"^toy/Exiting-v0: step\(\) raised SystemExit: 0 \(.*ray_toys\.py:\d+\)$"):
-            list(run_many(plan_of("toy/Exiting-v0", 1), ray_toys.Talker(), services=actors.services(Services())))
-        assert ray_toys.losses(actors) == 0
+    for interrupt, words in ((False, "SystemExit: 0"), (True, "KeyboardInterrupt")):
+        plan = plan_of("toy/Exiting-v0", 1, interrupt=interrupt)
+        with Actors(1, agent=agent) as actors:
+            with pytest.raises(UsageError, match=rf"^toy/Exiting-v0: step\(\) raised {words} \(.*ray_toys\.py:\d+\)$"):
+                list(run_many(plan, ray_toys.Talker(), services=actors.services(Services())))
+            assert ray_toys.losses(actors) == 0
+
+
+def test_an_actor_whose_process_does_not_start_is_a_fault(folder, monkeypatch):
+    monkeypatch.setattr("agent_envs.rollout.ray_backend.PATIENCE", 1.0)
+    monkeypatch.setattr("agent_envs.rollout.ray_backend.PoolHost", ray_toys.Stillborn)
+    with Actors(1) as actors:
+        services = actors.services(Services())
+        ((_, result),) = run_many(plan_of(ID, 1), ray_toys.Talker(), services=services, pause_seconds=0.0)
+    assert result.status == "fault" and "its process does not start" in result.fault
+
+
+def test_an_actor_keeps_no_episode_that_no_stack_holds(folder):
+    with Actors(1) as actors:
+        stack = actors.environment(gym.make(ID), spec_json(gym.make(ID)))
+        for seed in range(3):
+            stack.reset(seed=seed, options={"episode_key": str(seed)})
+        begun = snapshot(stack)
+        for _ in range(3):
+            restore(stack, begun)
+            stack.step("<luck>1 1</luck>")
+        others = [fork(stack, branch=str(number)) for number in range(3)]
+        for other in others:
+            other.step("<luck>1 1</luck>")
+        assert len(actors._keys) == 4
+        del other, others
+        stack.step("<luck>1 1</luck>")
+        assert len(actors._keys) == 1
+        (place,) = actors._places
+        open_there = actors._ray.get(place.handle.__ray_call__.remote(lambda host: [*map(len, host._pools.values())]))
+    assert open_there == [1]
 
 
 @pytest.mark.parametrize("agent", [None, ray_toys.Talker])
