@@ -126,7 +126,7 @@ class RemoteFile(AbstractContextManager["RemoteFile"]):
         return bool(self._call("__contains__", key))
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """Return what a method returns; UsageError where the keeper is lost, which Ray does not begin again."""
+        """Call a method; UsageError where the keeper is lost, which Ray does not begin again."""
         import ray
 
         try:
