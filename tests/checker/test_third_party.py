@@ -3,6 +3,7 @@
 import math
 import random
 import re
+import signal
 import string
 import sys
 
@@ -257,12 +258,16 @@ def test_names_without_a_scheme_are_not_anyones():
     assert third_party_env("SearchQA", {}) is None and third_party_env("tests.toy:Guess", {}) is None
 
 
-def test_what_it_raises_is_told_with_its_line_a_keyboard_interrupt_too():
+def test_what_it_raises_is_told_with_its_line_a_keyboard_interrupt_too(monkeypatch):
     class Interrupts(Sums):
         def reward(self, action):
             raise KeyboardInterrupt
 
     gym.register("third_party/Interrupts-v0", Interrupts)
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):  # it may be a person's
+        report("gym:third_party/Interrupts-v0")
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_IGN)  # the command line has a handler of its own
     (detail,) = (
         check.detail for check in report("gym:third_party/Interrupts-v0").checks if check.name == "no exception"
     )
