@@ -21,7 +21,7 @@ SLACK, SLACK_OF_TESTS = (
 # part: (paths, budget, held)
 PARTS = {
     "base, services, core, rollout, wrappers, checker": (
-        ("base", "services", "core", "rollout", "wrappers", "checker"), 8_290, 8_470,
+        ("base", "services", "core", "rollout", "wrappers", "checker"), 8_290, 8_476,
     ),
     "grading, tools, datasets": (("grading", "tools", "datasets"), 8_920, 8_920),
     "tau2": (("envs/tau2",), 8_810, 9_325),
@@ -47,7 +47,7 @@ PARTS = {
     "text_games' heuristics": (("envs/text_games/heuristic.py",), 180, 180),
     "tool_reasoning's heuristic": (("envs/tool_reasoning/heuristic.py",), 185, 185),
 }  # fmt: skip
-TABLES, TABLES_HELD = (".json", ".txt", ".md", ".html"), 26_210  # lines of the wheel's files that are no Python
+TABLES, TABLES_HELD = (".json", ".txt", ".md", ".html"), 26_220  # lines of the wheel's files that are no Python
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 LONGEST, LONGEST_OF_TAU2 = 314, 330  # lines of code of a file
 
