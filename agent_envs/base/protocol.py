@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Any
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, state_type
@@ -280,12 +279,8 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def sound_json(text: str) -> Any:
-    """Parse JSON; ValueError for anything else, NaN and the infinities among it, RecursionError for very many levels."""
-    return _DECODER.decode(text)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)  # `json.loads` would make one for each text
+# Parses JSON; ValueError for NaN and the infinities, too. `json.loads` would make a decoder for each text.
+sound_json = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
 def _depth(text: str) -> int:

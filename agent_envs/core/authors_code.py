@@ -37,13 +37,9 @@ def author_line(error: BaseException) -> str:
     """Return the line for what an author's code raised; "" for an exception that is none of it, such as Ctrl-C."""
     if isinstance(error, AgentEnvsError):
         return ""  # its words are for the author
-    is_main = threading.current_thread() is threading.main_thread()
-    if (
-        isinstance(error, KeyboardInterrupt)
-        and is_main
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):
-        return ""  # that handler raises Ctrl-C wherever the main thread is
+    by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # which raises in the main thread
+    if isinstance(error, KeyboardInterrupt) and by_default and threading.current_thread() is threading.main_thread():
+        return ""
     if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):  # of a module
         return f"{_words(error)} ({error.filename}:{error.lineno})"
     if type(error) is RuntimeError and str(error) == "generator raised StopIteration" and error.__cause__ is not None:
@@ -71,7 +67,7 @@ def author_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def authors_errors() -> Iterator[None]:
-    """Raise UsageError with an author's line in place of his exception, which another process may not be able to read."""
+    """Raise UsageError with an author's line in place of the exception, which another process may not be able to read."""
     try:
         yield
     except BaseException as error:

@@ -54,13 +54,12 @@ def terms_from(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The value of one of the terms that `current` gives together."""
+    """The value of one of the terms that `current` gives together; 0 where it does not apply."""
 
     name: str
     current: Callable[[Trajectory], Mapping[str, float]]
 
     def __call__(self, run: Trajectory) -> float:
-        """Return it; 0 where the term does not apply."""
         return self.current(run).get(self.name, 0.0)
 
 
@@ -78,13 +77,7 @@ class Reward:
 
 @dataclass(frozen=True)
 class RewardSpec:
-    """A reward under a name.
-
-    Attributes:
-        name: of the reward.
-        terms: its terms.
-        episode: bounds of the return of a whole episode.
-    """
+    """A reward under a name. `episode` bounds the return of a whole episode."""
 
     name: str
     terms: tuple[Term, ...]
@@ -93,9 +86,8 @@ class RewardSpec:
     @cached_property
     def _together(self) -> Callable[[Trajectory], Mapping[str, float]] | None:
         """What gives all terms of a turn by their names; None where they have to be asked one by one."""
-        first = self.terms[0].value if self.terms else None
-        shared = isinstance(first, _Part) and all(term.value == _Part(term.name, first.current) for term in self.terms)
-        return first.current if isinstance(first, _Part) and shared else None
+        current: Any = getattr(self.terms[0].value, "current", None) if self.terms else None
+        return current if all(term.value == _Part(term.name, current) for term in self.terms) else None
 
     def __call__(self, trajectory: Trajectory) -> Reward:
         """Return the reward of the newest turn: the sum of its terms; AssertionError for a term outside its bounds."""

@@ -101,9 +101,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         """
         self._policy, self._traits, self._services = policy, traits_of(policy), services or Services()
         if self._services.elsewhere is not None and self._traits.needs_env:
-            raise UsageError(
-                f"agent {policy.name} needs_env: the state is elsewhere; play whole episodes there, or in threads"
-            )
+            raise UsageError(f"agent {policy.name} needs_env: the state is elsewhere; play whole episodes there")
         self._attempts, self._pause_seconds, self._keep_errors = attempts, pause_seconds, keep_errors
         alone: AbstractContextManager[Any] = nullcontext() if getattr(policy, "batch", 1) == 1 else threading.Lock()
         self._asking, self._idle = alone, dict[str, list[gym.Env[Any, Any]]]()

@@ -300,8 +300,8 @@ class Actors(ExitStack):
         try:
             play, recording = place.handle.play.remote, self._recording
             moments = self._answer(play([env.turn() for env, _ in batch], ended, recording), place)
-            lost = [env.turn(True) for (env, _), moment in zip(batch, moments, strict=True) if moment.turn is None]
-            again = iter(self._answer(play(lost, [], recording), place) if lost else [])
+            resends = [env.turn(True) for (env, _), moment in zip(batch, moments, strict=True) if moment.turn is None]
+            again = iter(self._answer(play(resends, [], recording), place) if resends else [])
         except Exception as error:  # noqa: BLE001 - each lane raises it
             for _, future in batch:
                 future.set_exception(error)

@@ -76,15 +76,15 @@ def test_terms_of_one_reckoning_reckon_once_a_turn():
 
 
 def test_terms_that_one_function_gives_are_read_together_and_another_term_is_asked_itself():
-    bounds, asked = {name: (0.0, 1.0, "") for name in "ab"}, []
-    terms = terms_from(lambda run: asked.append(run) or {"b": 1.0}, bounds)
+    bounds, calls = {name: (0.0, 1.0, "") for name in "ab"}, []
+    terms = terms_from(lambda run: calls.append(run) or {"b": 1.0}, bounds)
     spec = RewardSpec("r", terms, (0.0, 1.0))
-    assert spec(trajectory("x")) == Reward(1.0, (("a", 0.0), ("b", 1.0))) and len(asked) == 1
+    assert spec(trajectory("x")) == Reward(1.0, (("a", 0.0), ("b", 1.0))) and len(calls) == 1
     bonus, half = Term("bonus", 0.0, 1.0, "", lambda run: 1.0), replace(terms[1], value=lambda run: 0.5)
     assert replace(spec, terms=(*terms, bonus))(trajectory("x")).total == 2.0
     assert replace(spec, terms=(terms[0], half))(trajectory("x")).terms == (("a", 0.0), ("b", 0.5))
-    renamed = replace(spec, terms=(terms[0], replace(terms[1], name="c")))
-    assert renamed(trajectory("x")).terms == (("a", 0.0), ("c", 1.0))
+    other = replace(spec, terms=(terms[0], replace(terms[1], name="c")))
+    assert other(trajectory("x")).terms == (("a", 0.0), ("c", 1.0))
 
 
 def test_the_declaration_is_public_and_its_digest_follows_it():

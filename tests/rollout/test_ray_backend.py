@@ -221,9 +221,9 @@ def test_an_actor_keeps_no_episode_that_no_stack_holds(folder):
         stack = actors.environment(gym.make(ID), spec_json(gym.make(ID)))
         for seed in range(3):
             stack.reset(seed=seed, options={"episode_key": str(seed)})
-        begun = snapshot(stack)
+        start = snapshot(stack)
         for _ in range(3):
-            restore(stack, begun)
+            restore(stack, start)
             stack.step("<luck>1 1</luck>")
         others = [fork(stack, branch=str(number)) for number in range(3)]
         for other in others:
