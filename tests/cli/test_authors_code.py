@@ -161,17 +161,8 @@ def test_an_environments_exception_in_check(run, module, name):
 )
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_an_agents_exception(run, module, name, line, concurrency):
-    command = (
-        "eval",
-        "strange:strange/Sound-v0",
-        "--agent",
-        f"strange:{name}",
-        "-n",
-        "2",
-        "--concurrency",
-        concurrency,
-    )
-    code, out, err = run(*command, "--out", "run")
+    command = ["eval", "strange:strange/Sound-v0", "--agent", f"strange:{name}", "-n", "2"]
+    code, out, err = run(*command, "--concurrency", concurrency, "--out", "run")
     marks = re.findall("[A-Z][a-z]+", name)
     assert code == 2 and not out
     assert f"agent-envs: {line.format(module(' '.join(marks).lower()))}" in err
