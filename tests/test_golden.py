@@ -10,10 +10,12 @@ import agent_envs
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.core.registry import TABLE, row_of
 from agent_envs.core.trajectory import Trajectory
+from agent_envs.evaluation.suites.suite import load_suite, suite_names
 from tests import golden
 from tests.golden import core_row, differences, is_default, load, play, recording, variants
 
 CASES = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=False)]
+PROMISED = [row for row in TABLE if row.id in golden.load_promises()]
 OUTSIDE = [(row.id, arguments) for row in TABLE for arguments in variants(row, outside=True)]
 FIX = "a moved score needs a new version of the id, or (where no release had it) make golden and a line under Scores"
 
@@ -63,23 +65,28 @@ def test_an_id_without_a_golden_file_is_told_the_command(monkeypatch, tmp_path):
         load.__wrapped__("agent_envs/Sort-v0")
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", PROMISED, ids=lambda row: row.name)
 def test_what_a_release_promised_is_recorded_as_it_was(row):
-    assert row.id in golden.load_promises(), f"{row.id} is not promised: python -m tests.golden --promise"
     golden.check_promises(row, load(row.id))
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", PROMISED, ids=lambda row: row.name)
 def test_limits_rewards_and_sizes_are_those_that_were_promised(row):
     now, promised = golden.settings(row), golden.load_promises("settings")[row.id]
     moved = {name: (value, now.get(name)) for name, value in promised.items() if now.get(name, "gone") != value}
     assert promised and not moved, f"{row.id}: {moved} moved since its release: -v{row.version + 1} is needed"
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", PROMISED, ids=lambda row: row.name)
 def test_turns_are_read_as_was_promised(row):
     promised = golden.load_promises("readings")[row.id]
     assert len(promised) == 4 and golden.readings(row) == promised, f"{row.id}: -v{row.version + 1} is needed"
+
+
+def test_every_id_that_a_suite_plays_is_promised_and_so_is_its_twin():
+    played = {row_of(entry.env_id).name for name in suite_names() for entry in load_suite(name).entries}
+    expected = {row.id for row in TABLE if {row.name, row.twin} & played}
+    assert expected and not expected - golden.load_promises().keys(), "python -m tests.golden --promise"
 
 
 def test_a_promised_id_leaves_for_a_higher_version_alone():
