@@ -48,7 +48,7 @@ from trainers.environments import tasks_of_step
 from trainers.grpo import GRPOSettings, rows_of_groups, update_in_parts, with_advantages, with_scores
 from trainers.imitation import warm_start
 from trainers.run import TrainingRun, run_program
-from trainers.sampling import EpisodeGroup, group_of, group_stats, plan_groups
+from trainers.sampling import EpisodeGroup, group_of, group_stats, plan_groups, reward_terms
 from trainers.training.models import reference_of
 from trainers.training.optimise import Ratio, one_budget
 
@@ -176,11 +176,6 @@ def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dic
     """Return the metrics of branching, and the success and reward terms of the policy: leaves count with their weights."""
     leaves = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
     total = sum(weight for _, weight in leaves)
-    terms, weights = Counter[str](), Counter[str]()
-    for result, weight in leaves:
-        for name, value in (term for term in result.terms.items() if term[1] is not None):  # that apply
-            terms[f"rewards/{name}/mean"] += value * weight
-            weights[f"rewards/{name}/mean"] += weight
     decisions = [row for tree in trees for row in tree.decisions]
     distinct_calls = tool_calls(turn for tree in trees for turn in tree.turns)
     leaf_calls = sum((tool_calls(result.trajectory.turns) for result, _ in leaves), start=Counter[str]())
@@ -196,9 +191,9 @@ def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dic
         "branching/probe_calls": Ratio(sum(tree.probe_calls for tree in trees), len(trees)),
         "tools/saved": Ratio(leaf_calls.total() - distinct_calls.total(), leaf_calls.total()),
     }
-    metrics |= {name: Ratio(value, weights[name]) for name, value in terms.items()}
     # No ratios: a process whose trees made no call of a tool has 0 of it.
-    return metrics | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(distinct_calls.items())}
+    calls = {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(distinct_calls.items())}
+    return metrics | reward_terms(leaves) | calls
 
 
 def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> list[TrainRow]:

@@ -1,13 +1,16 @@
 """Rows of tokens are put into padded micro-batches of bounded size."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, pairwise
+from typing import TypeVar
 
 import torch
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import TokenSequence, common_beginning
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,18 @@ def _parts(
         yield part, cost
 
 
+def in_groups(items: Iterable[T], fits: Callable[[list[T], T], bool]) -> Iterator[list[T]]:
+    """Yield items in their order in groups: a new one begins where `fits(group, item)` says that there is no room."""
+    group: list[T] = []
+    for item in items:
+        if group and not fits(group, item):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
+
+
 def in_parts(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
     """Split rows in their order into `count` parts of equal size, up to one row."""
     cuts = [len(rows) * part // count for part in range(count + 1)]
@@ -156,9 +171,7 @@ def _check(index: int, row: TrainRow, first: TrainRow) -> None:
         names = ", ".join(["reference_logprobs", *sorted(row.more.keys() | first.more.keys())])
         raise UsageError(f"row {index}: {names} must be given for all rows or for none")
     columns: list[tuple[float, ...]] = [sequence.trained, sequence.logprobs, sequence.turns, row.advantages]
-    columns += [row.reference_logprobs] if row.reference_logprobs else []
-    columns += row.more.values()
-    columns += [sequence.targets] if sequence.targets else []
+    columns += [*row.more.values(), *filter(None, (row.reference_logprobs, sequence.targets))]
     if any(len(column) != length for column in columns):
         raise UsageError(f"row {index}: its {length} ids need as many entries in trained, logprobs, turns, advantages")
     if len(sequence.legal) not in (0, length) or bool(sequence.legal) != bool(sequence.targets):

@@ -59,16 +59,12 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder
         return settings, out
     if (out / SETTINGS_FILE).exists() and (out / "checkpoints").exists():
-        hint = "" if _has_learnt(out) else " (no step of it is finished: delete it to begin anew)"
+        metrics = out / METRICS_FILE
+        has_learnt = metrics.exists() and metrics.stat().st_size > 0
+        hint = "" if has_learnt else " (no step of it is finished: delete it to begin anew)"
         raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out{hint}")
     write_settings(settings, out)
     return settings, out
-
-
-def _has_learnt(out: Path) -> bool:
-    """Return whether a step of the run is finished: its file of metrics is there and not empty."""
-    metrics = out / METRICS_FILE
-    return metrics.exists() and metrics.stat().st_size > 0
 
 
 def option(words: list[str], name: str, value_name: str = "value") -> str:
@@ -177,9 +173,14 @@ def write_settings(settings: Any, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}") from error
-    part = out / f"{SETTINGS_FILE}.part"
-    part.write_text(json.dumps(dataclasses.asdict(settings), indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    part.replace(out / SETTINGS_FILE)
+    write_json(dataclasses.asdict(settings), out / SETTINGS_FILE, sort_keys=True)
+
+
+def write_json(value: dict[str, Any], path: Path, **layout: Any) -> None:
+    """Write a JSON object as a file that is whole at any time, laid out as `json.dumps` is told."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(value, indent=1, **layout) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def read_settings(kind: type[S], out: Path) -> S:
@@ -188,19 +189,19 @@ def read_settings(kind: type[S], out: Path) -> S:
     Raises:
         UsageError: there is no run, or another trainer's.
     """
-    path = out / SETTINGS_FILE
+    return _build(kind, settings_table(out), str(out / SETTINGS_FILE))
+
+
+def settings_table(out: Path) -> Any:
+    """Read a run folder's settings as they stand there; UsageError where there are none.
+
+    Raises:
+        UsageError: the folder holds no run.
+    """
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads((out / SETTINGS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{out} holds no run to go on with: {error}") from None
-    return _build(kind, table, str(path))
-
-
-def write_result(result: dict[str, Any], out: Path) -> None:
-    """Write what a run came to, as the last of its files."""
-    part = out / f"{RESULT_FILE}.part"
-    part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    part.replace(out / RESULT_FILE)
+        raise UsageError(f"{out} holds no run: {error}") from None
 
 
 def _resume(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:

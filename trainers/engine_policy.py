@@ -16,7 +16,7 @@ from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import Reply, Request, origin_of
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.run_services import Services
-from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
+from trainers.contracts import Engine, Generated, Prefix, Sampling, TokenSequence
 from trainers.expanded_actions import expanded_parts
 from trainers.sampling import Player
 from trainers.settings import RunSettings
@@ -125,8 +125,7 @@ class EnginePolicy:
         with self._within():
             samples = self._engine.generate([turn.prefix for turn in open_turns], self._sampling) if open_turns else []
         for turn, generated in zip(open_turns, samples, strict=True):
-            turn.ids, turn.logprobs, turn.entropies = generated.ids, generated.logprobs, generated.entropies
-            turn.reason = generated.finish
+            turn.sample = generated
         replies: dict[int, Reply] = {place: self._end(turn) for place, turn in zip(order, turns, strict=True)}
         return [replies[place] for place in range(len(requests))]
 
@@ -244,27 +243,29 @@ class EnginePolicy:
 
     def _end(self, turn: "_Turn") -> Reply:
         """Append the sampled tokens and return the reply; prefilled and untrained forced tokens are marked as not sampled."""
-        turn.history.conversations[-1].append_sampled(turn.ids, turn.logprobs, turn.number)
-        forced = turn.forced_prefix
-        text = turn.history.last_text = turn.prefill + self._chat.decode((*forced.ids, *turn.ids))
-        self.sampled_tokens += len(turn.ids)
+        sample, forced = turn.sample, turn.forced_prefix
+        turn.history.conversations[-1].append_sampled(sample.ids, sample.logprobs, turn.number)
+        text = turn.history.last_text = turn.prefill + self._chat.decode((*forced.ids, *sample.ids))
+        self.sampled_tokens += len(sample.ids)
         zeros = (0.0,) * len(turn.prefill_ids)
-        trained = (True,) * len(forced.sampled) + (forced.train_forced,) * len(forced.forced) + (True,) * len(turn.ids)
+        trained = (
+            (True,) * len(forced.sampled) + (forced.train_forced,) * len(forced.forced) + (True,) * len(sample.ids)
+        )
         return Reply(
             text,
-            token_ids=(*turn.prefill_ids, *forced.ids, *turn.ids),
-            logprobs=(*zeros, *forced.logprobs, *turn.logprobs),
-            entropies=(*zeros, *(0.0,) * len(forced.ids), *turn.entropies),
-            usage={"input": len(turn.prefix.ids), "output": len(turn.ids)},
+            token_ids=(*turn.prefill_ids, *forced.ids, *sample.ids),
+            logprobs=(*zeros, *forced.logprobs, *sample.logprobs),
+            entropies=(*zeros, *(0.0,) * len(forced.ids), *sample.entropies),
+            usage={"input": len(turn.prefix.ids), "output": len(sample.ids)},
             sampled=(*(False,) * len(turn.prefill_ids), *trained) if turn.prefill_ids or not all(trained) else (),
             **(self._ending(turn) if self.gives_reasons else {}),
         )
 
     def _ending(self, turn: "_Turn") -> dict[str, str]:
         """Return the finish reason and the outcome of a turn's reply; without any room the context was full."""
-        if not turn.reason:
+        if not (reason := turn.sample.finish):
             return {"finish_reason": f"{CONTEXT_FULL} {len(turn.prefix.ids)}/{self._max_context}", "outcome": "full"}
-        return {"finish_reason": turn.reason, "outcome": "cut" if turn.reason == "length" else "acted"}
+        return {"finish_reason": reason, "outcome": "cut" if reason == "length" else "acted"}
 
 
 @dataclass
@@ -305,18 +306,15 @@ class TokenHistory:
 
 @dataclass
 class _Turn:
-    """A turn that is being sampled: its prefix, its forced tokens, those drawn so far, and why the engine drew no more."""
+    """A turn that is being sampled: its prefix, its forced tokens, and what the engine drew, nothing where no room is left."""
 
     history: TokenHistory
     prefix: Prefix
     prefill_ids: tuple[int, ...]
     prefill: str
     number: int
-    ids: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()
-    entropies: tuple[float, ...] = ()
     forced_prefix: ForcedPrefix = NO_PREFIX
-    reason: str = ""
+    sample: Generated = Generated((), (), (), "")
 
 
 def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:

@@ -20,7 +20,7 @@ from accelerate.utils import gather_object
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.rollout.episode_runner import Planned
-from trainers.command_line import one_line_errors, parse, write_result
+from trainers.command_line import RESULT_FILE, one_line_errors, parse, write_json
 from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words, few_valid
@@ -248,7 +248,7 @@ class TrainingRun:
                 outputs.insert(0, self.parts.out / "curves.png")
                 plot_curves([read_metrics(self.parts.out / METRICS_FILE)], outputs[0])
             self._evaluator.write_episodes(self.parts.out)
-            write_result(result, self.parts.out)  # the last thing of all: where it is, a run is finished
+            write_json(result, self.parts.out / RESULT_FILE)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if change := change_in_words(measured, self._settings.env.test_split):
                 print(f"{change}; {', '.join(map(str, outputs))}", file=sys.stderr)

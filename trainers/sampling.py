@@ -233,7 +233,7 @@ def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
         "completions/clipped_ratio": _mean([episode.last.truncated for episode in episodes]),
         "tools/call_frequency": _mean([sum(call.values()) for call in calls]),
         **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
-        **_terms(results),
+        **reward_terms([(result, 1.0) for result in results]),
         **_feedback(results),
     }
 
@@ -293,12 +293,18 @@ def sampled_tokens(groups: Sequence[EpisodeGroup]) -> list[int]:
     return [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
 
 
-def _terms(results: Sequence[EpisodeResult]) -> dict[str, float]:
-    """Return the mean of each term of the reward, under TRL's names, over the episodes that it applies to, if any."""
-    rows: dict[str, list[float]] = {}
-    for name, value in (term for result in results for term in result.terms.items() if term[1] is not None):
-        rows.setdefault(f"rewards/{name}/mean", []).append(value)
-    return {name: Ratio(sum(values), len(values)) for name, values in rows.items()}
+def reward_terms(episodes: Sequence[tuple[EpisodeResult, float]]) -> dict[str, float]:
+    """Return the mean of each term of the reward, under TRL's names, over the episodes that it applies to, if any.
+
+    Args:
+        episodes: each with its weight.
+    """
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for result, weight in episodes:
+        for name, value in result.terms.items():
+            if value is not None:
+                rows.setdefault(f"rewards/{name}/mean", []).append((value * weight, weight))
+    return {name: Ratio(*map(sum, zip(*row, strict=True))) for name, row in rows.items()}
 
 
 def _mean(values: Sequence[float]) -> float:

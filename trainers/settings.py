@@ -26,7 +26,7 @@ def at_least_one(settings: Any, prefix: str, *names: str) -> None:
             raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a whole number >= 1")
 
 
-def not_negative(settings: Any, *names: str, below: float = 1e6) -> None:
+def not_negative(settings: Any, *names: str, prefix: str = "", below: float = 1e6) -> None:
     """Raise UsageError, with the name, for a setting below 0, or not below `below`.
 
     Raises:
@@ -34,8 +34,7 @@ def not_negative(settings: Any, *names: str, below: float = 1e6) -> None:
     """
     for name in names:
         if not 0 <= getattr(settings, name) < below:
-            most = f", below {below:g}" if below < math.inf else ""
-            raise UsageError(f"{name}={getattr(settings, name)}: give a number >= 0{most}")
+            raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a number >= 0, below {below:g}")
 
 
 @dataclass(frozen=True)
@@ -97,10 +96,8 @@ class OptimSettings:
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range."""
-        if not 0 <= self.learning_rate < 10:
-            raise UsageError(f"optim.learning_rate={self.learning_rate}: a number from 0 to 10")
-        if not (0 <= self.weight_decay < math.inf and 0 <= self.max_grad_norm < math.inf and self.warmup_steps >= 0):
-            raise UsageError("optim.weight_decay, optim.max_grad_norm and optim.warmup_steps are >= 0")
+        not_negative(self, "learning_rate", prefix="optim.", below=10)
+        not_negative(self, "weight_decay", "max_grad_norm", "warmup_steps", prefix="optim.", below=math.inf)
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise UsageError(f"optim.betas={self.betas}: two numbers in [0, 1)")
 
@@ -182,13 +179,10 @@ class SamplingSettings:
         at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch", "actors")
         if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
             raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
-        for name in ("max_episode_tokens", "episodes", "cache_gb"):
-            if not getattr(self, name) >= 0:
-                raise UsageError(f"sampling.{name}={getattr(self, name)}: give a number >= 0")
+        not_negative(self, "max_episode_tokens", "episodes", "cache_gb", prefix="sampling.", below=math.inf)
+        not_negative(self, "cache_share", prefix="sampling.", below=1)
         if self.graphs and self.engine != "hf":
             raise UsageError("sampling.graphs is of sampling.engine=hf: vLLM captures graphs of its own")
-        if not 0 <= self.cache_share < 1:
-            raise UsageError(f"sampling.cache_share={self.cache_share}: give a share from 0 to below 1")
         if not 0 < self.eval_top_p <= 1:
             raise UsageError(f"sampling.eval_top_p={self.eval_top_p}: above 0 and at most 1")
 
@@ -216,8 +210,8 @@ class EvalSettings:
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, settings that contradict each other or would be ignored."""
-        if min(self.every, self.tasks, self.test_tasks, self.best_within_steps) < 0:
-            raise UsageError("evaluation.every, tasks, test_tasks and best_within_steps are >= 0")
+        counts = ("every", "tasks", "test_tasks", "best_within_steps")
+        not_negative(self, *counts, prefix="evaluation.", below=math.inf)
         if self.keep_best and not (self.every and self.tasks):
             raise UsageError("evaluation.keep_best needs evaluations: set evaluation.every and evaluation.tasks")
         if self.best_within_steps and not self.keep_best:
@@ -252,8 +246,7 @@ class LogSettings:
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range."""
-        if self.checkpoint_every < 0:
-            raise UsageError(f"log.checkpoint_every={self.checkpoint_every}: give a whole number >= 0")
+        not_negative(self, "checkpoint_every", prefix="log.", below=math.inf)
         at_least_one(self, "log.", "keep_checkpoints")
 
 
@@ -282,8 +275,8 @@ class SettlingSettings:
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range."""
         at_least_one(self, "warm_start.settling.", "tasks", "patience")
-        if min(self.every, self.cooldown) < 0 or not 0 <= self.margin < 1:
-            raise UsageError("warm_start.settling: every and cooldown are >= 0, margin is from 0 to below 1")
+        not_negative(self, "every", "cooldown", prefix="warm_start.settling.", below=math.inf)
+        not_negative(self, "margin", prefix="warm_start.settling.", below=1)
 
 
 @dataclass(frozen=True)
@@ -313,8 +306,7 @@ class WarmStartSettings:
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range, and schedules that a settled warm start would cut off."""
-        if self.demonstrations < 0 or self.steps < 0:
-            raise UsageError("warm_start.demonstrations and warm_start.steps are >= 0")
+        not_negative(self, "demonstrations", "steps", prefix="warm_start.", below=math.inf)
         if self.settling.every and self.optim.schedule != "constant":
             raise UsageError(
                 f"warm_start.optim.schedule={self.optim.schedule!r}: with warm_start.settling the schedule is constant, and "

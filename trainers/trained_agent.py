@@ -33,7 +33,7 @@ from agent_envs.rollout.policy import Reply, Request
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.wrappers import Memory
 from agent_envs.wrappers.feedback_prompts import EPSILON
-from trainers.command_line import SETTINGS_FILE, one_line_errors
+from trainers.command_line import one_line_errors, settings_table
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines.decode import end_ids
@@ -117,7 +117,7 @@ class TrainedAgent(ModelAgent):
             raise UsageError(f"{folder} holds no finished run: there is no {place / 'model'}")
         if head_is_in(place / "model"):
             raise UsageError(f"{folder}: a model with expanded actions does not play by text")
-        settings = _settings_of(place)
+        settings = settings_table(place)
         self.command, self._env, self._warned = evaluation_command(settings, place), settings["env"], False
         self._memory = _memory(settings)
         sampling = settings["sampling"]
@@ -280,15 +280,6 @@ def _text(value: Any) -> str:
     return json.dumps(value)
 
 
-def _settings_of(folder: Path) -> dict[str, Any]:
-    """Read a run folder's settings; UsageError where there are none."""
-    try:
-        settings: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{folder} holds no run: {error}") from None
-    return settings
-
-
 def _take_start(model: Any, folder: Path) -> None:
     """Give a model the weights that a run began with; UsageError where there are none, or of another model."""
     start = Checkpoints(folder / "checkpoints" / "start").best()
@@ -305,7 +296,7 @@ def main() -> None:
         if len(sys.argv) != 2:
             raise UsageError("name the folder of a run, and nothing else")
         folder = Path(sys.argv[1])
-        print(evaluation_command(_settings_of(folder), folder))
+        print(evaluation_command(settings_table(folder), folder))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from trainers.command_line import load_preset, parse, preset_names, read_setting
 from trainers.earl import EARLSettings
 from trainers.grpo import GRPOSettings
 from trainers.imitation.imitating import flaws_of
-from trainers.settings import ReinforcementSettings
+from trainers.settings import EvalSettings, OptimSettings, ReinforcementSettings
 from trainers.sft import SFTSettings
 from trainers.veg import VEGSettings
 from trainers.verlog import VerlogSettings
@@ -159,5 +159,9 @@ def test_numbers_below_0_are_refused():
         ReinforcementSettings(entropy=-1)
     with pytest.raises(UsageError, match="entropy=1000000.0: give a number >= 0, below 1e\\+06"):
         ReinforcementSettings(entropy=1e6)
-    with pytest.raises(UsageError, match="most_tokens=-1: give a number >= 0$"):
+    with pytest.raises(UsageError, match="most_tokens=-1: give a number >= 0, below inf$"):
         EARLSettings(most_tokens=-1)
+    with pytest.raises(UsageError, match="evaluation.tasks=-1: give a number >= 0"):
+        EvalSettings(tasks=-1)
+    with pytest.raises(UsageError, match="optim.weight_decay=inf: give a number >= 0, below inf"):
+        OptimSettings(weight_decay=float("inf"))

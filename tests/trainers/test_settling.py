@@ -68,7 +68,7 @@ def test_the_rate_falls_to_nothing_in_a_line():
 def test_settings_that_contradict_it_are_refused(how, said):
     with pytest.raises(UsageError, match=said):
         WarmStartSettings(5, **{"steps": 100, "settling": SettlingSettings(every=10, cooldown=20)} | how)
-    with pytest.raises(UsageError, match="margin is from 0"):
+    with pytest.raises(UsageError, match="margin=1.0: give a number >= 0, below 1$"):
         SettlingSettings(margin=1.0)
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
-from trainers.training.forward import HEAD_FILE, ExtraHead, TokenScores, bare_model, check_head
+from trainers.training.forward import HEAD_FILE, ExtraHead, LinearHead, TokenScores, bare_model, check_head
 
 _NAME, _KEYS = "expanded_head", ("expanded_head.weight", "expanded_head.bias")
 _TENSORS = "expanded_head.safetensors"
@@ -81,30 +81,17 @@ class ExpandedHead(ExtraHead):
             mask[place, list(numbers)] = True
         return mask.to(self.weight.device)
 
-    def allowed_mask(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """Return the mask of legal tokens and actions, bool (n, V + actions - 1): large, see `table` and `score`."""
-        table = self.table(legal)
-        return torch.cat([table[:, :1].expand(-1, self.vocabulary), table[:, 1:]], dim=1)
-
     def score(
-        self,
-        states: torch.Tensor,
-        language: torch.nn.Module,
-        targets: torch.Tensor,
-        table: torch.Tensor,
-        *,
-        temperature: float = 1.0,
-        with_entropy: bool = True,
-        entropy_grad: bool = False,
+        self, states: torch.Tensor, language: LinearHead, targets: torch.Tensor, table: torch.Tensor
     ) -> TokenScores:
         """Return a choice's logprobs, hugely negative if illegal, entropies, 0 if not asked for, and vocabulary logprobs.
 
         Language logits are computed in language mode alone, and no mask is as wide as they are.
         """
-        actions = _widen(self.expanded_logits(states), temperature)  # (n, actions - 1)
+        actions = _widen(self.expanded_logits(states), language.temperature)  # (n, actions - 1)
         actions = actions.masked_fill(~table[:, 1:], torch.finfo(actions.dtype).min)
         places = table[:, 0].nonzero().squeeze(-1)  # (language,)
-        words = _widen(language(states[places]), temperature)  # (language, V)
+        words = _widen(language.linear(states[places]), language.temperature)  # (language, V)
         sums = actions.logsumexp(-1)  # (n,)
         word_sums = words.logsumexp(-1)  # (language,)
         sums = sums.index_copy(0, places, torch.logaddexp(word_sums, sums[places]))
@@ -116,8 +103,8 @@ class ExpandedHead(ExtraHead):
         alone = torch.where(beyond[places], 0.0, token_logits - word_sums)  # (language,)
         vocabulary = torch.zeros_like(sums).index_copy(0, places, alone)
         entropies = torch.zeros_like(sums)
-        if with_entropy:
-            with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
+        if language.with_entropy:
+            with torch.set_grad_enabled(language.entropy_grad and torch.is_grad_enabled()):
                 entropies = _entropies(actions, sums)
                 entropies = entropies.index_add(0, places, _entropies(words, sums[places]))
         return TokenScores(logits - sums, entropies, vocabulary)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from trainers.batching import in_groups
 from trainers.contracts import Prefix, common_beginning
 from trainers.engines.kv_cache import CachedTokens, SlotCache, compute_type, last_mlp, only_at, run_cached
 
@@ -140,15 +141,13 @@ def _shared_groups(rows: Sequence[DecodeRow]) -> Iterator[tuple[Sequence[DecodeR
 
 def _passes(sources: list[DecodeRow]) -> Iterator[list[DecodeRow]]:
     """Split rows so that padding, and the tokens of one pass, stay within bounds: longest first."""
-    group: list[DecodeRow] = []
-    for row in sorted(sources, key=lambda row: -len(row.fresh)):
-        widest = len(group[0].fresh) if group else 0
-        if group and (widest * (len(group) + 1) > _TOKENS_A_PASS or 2 * len(row.fresh) < widest - _PADDING):
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
+
+    def fits(group: list[DecodeRow], row: DecodeRow) -> bool:
+        """Return whether a pass has room for one more row, which is not too short for it."""
+        widest = len(group[0].fresh)
+        return widest * (len(group) + 1) <= _TOKENS_A_PASS and 2 * len(row.fresh) >= widest - _PADDING
+
+    return in_groups(sorted(sources, key=lambda row: -len(row.fresh)), fits)
 
 
 def _pass(model: Any, read: Read, rows: list[DecodeRow], cache: SlotCache, first: int) -> torch.Tensor:

@@ -187,13 +187,10 @@ class _Demonstrator:
         if kind == "sampled":
             return self._sample_action(request)
         if kind == "detour":
-            return with_another_action(self._right_action(request), self._actions(), self._rng)
+            names = [action.name for action in getattr(getattr(self._core, "game", None), "actions", ())]
+            return with_another_action(self._right_action(request), names, self._rng)
         observation = " ".join(message.content for turn in turns[-1:] for message in turn.observation)
         return self._hasty(shared_words(self._right_action(request), observation))
-
-    def _actions(self) -> list[str]:
-        """Return the names of what may be done; none where the environment is no game."""
-        return [action.name for action in getattr(getattr(self._core, "game", None), "actions", ())]
 
     def _hasty(self, words: str) -> str:
         """Return an answer with these words in the form of another task's answer; "" where that does not fit."""

@@ -26,7 +26,7 @@ from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.rollout.episode_runner import run_episode
 from trainers.batching import MicroBatch, TrainRow
 from trainers.environments import stacks_of, tasks_of_step, wrap
-from trainers.episode_agents import Act, EpisodeAgent
+from trainers.episode_agents import Act, EpisodeAgent, spread_episode
 from trainers.expanded_actions import expanded_parts
 from trainers.imitation.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
 from trainers.run import TrainingRun
@@ -41,11 +41,14 @@ NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 
 
 def solutions(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
-    """Return the solver's episodes from its `first` task on, with the flaws of a setting; UsageError for unknown ones."""
-    tasks: dict[str, Any] = {"split": split, "seed": seed, "first": first}
+    """Return the solver's episodes from its `first` task on, with the flaws of a setting; UsageError for unknown ones.
+
+    They are the same for the same arguments; where tasks have no end, no two are of one task.
+    """
     if (expanded := expanded_parts(env, "demonstrations")) is not None:
-        return expanded.expanded_demonstrations(env, count, expanded.expanded_flaws_of(flaws), **tasks)
-    return demonstrations(env, count, flaws_of(flaws), **tasks)
+        player = expanded.flawed_player(expanded.expanded_flaws_of(flaws), seed)
+        return (spread_episode(env, player, split, number) for number in range(first, first + count))
+    return demonstrations(env, count, flaws_of(flaws), split=split, seed=seed, first=first)
 
 
 def flaws_of(text: str) -> Flaws:

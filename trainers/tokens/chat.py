@@ -67,11 +67,6 @@ class ChatTokenizer:
         self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
         self._rendered = TextCache(self._render, _CACHE_CHARACTERS)
 
-    @property
-    def kept_characters(self) -> int:
-        """The number of cached characters of rendered pieces."""
-        return self._rendered.characters
-
     def open(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> "Conversation":
         """Return a conversation up to where the assistant speaks, or goes on with its last message; UsageError if refused.
 
@@ -344,13 +339,8 @@ class TextCache(Generic[T]):
         with self._lock:
             if texts not in self._results:
                 self._results[texts] = result
-                self.characters += _total_length(texts)
+                self.characters += sum(map(len, texts))
             while self.characters > self._most:
                 oldest, _ = self._results.popitem(last=False)
-                self.characters -= _total_length(oldest)
+                self.characters -= sum(map(len, oldest))
         return result
-
-
-def _total_length(texts: tuple[str, ...]) -> int:
-    """Return the characters of texts in all."""
-    return sum(map(len, texts))

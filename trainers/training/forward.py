@@ -30,26 +30,15 @@ class ExtraHead(torch.nn.Module, ABC):
 
     @abstractmethod
     def score(
-        self,
-        states: torch.Tensor,
-        language: torch.nn.Module,
-        targets: torch.Tensor,
-        table: torch.Tensor,
-        *,
-        temperature: float = 1.0,
-        with_entropy: bool = True,
-        entropy_grad: bool = False,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        self, states: torch.Tensor, language: "LinearHead", targets: torch.Tensor, table: torch.Tensor
+    ) -> "TokenScores":
         """Return logprobs, entropies and logprobs over the vocabulary alone, each (n,), of targets.
 
         Args:
             states: last hidden states of the positions before, (n, width).
-            language: the language head.
+            language: the language head, with the temperature that targets were sampled at, and what becomes of entropies.
             targets: what was chosen, (n,).
             table: what was legal, bool (n, rows).
-            temperature: that the targets were sampled at; > 0.
-            with_entropy: False leaves the entropies 0.
-            entropy_grad: let gradients through the entropies; they are detached otherwise.
         """
 
     @abstractmethod
@@ -60,6 +49,17 @@ class ExtraHead(torch.nn.Module, ABC):
 def head_of(model: torch.nn.Module) -> ExtraHead | None:
     """Return the further head of a model, through all that is around it; None where it has none."""
     return next((module for module in model.modules() if isinstance(module, ExtraHead)), None)
+
+
+def extra_head(model: torch.nn.Module) -> Any:
+    """Return the further head of a model that needs one; UsageError where it has none.
+
+    Raises:
+        UsageError: it has none.
+    """
+    if (head := head_of(model)) is None:
+        raise UsageError(f"{type(model).__name__} has no expanded head: attach_head() gives it one")
+    return head
 
 
 def head_is_in(folder: Path) -> bool:
@@ -125,7 +125,7 @@ def token_scores(
     targets = micro.targets[:, 1:][predicted]  # (trained,)
     head = LinearHead(bare_model(model).get_output_embeddings(), temperature, with_entropy, entropy_grad)
     if micro.legal.shape[-1]:
-        head.extra = _extra_head(model)
+        head.extra = extra_head(model)
     scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
     return TokenScores(*(_scatter(values, micro.trained) for values in scores))
 
@@ -153,14 +153,6 @@ def laid_out(model: torch.nn.Module) -> float:
     """Return the cost of a padding or shared token, for `micro_batches`: 0.2 where rows are packed, else 1."""
     bare = bare_model(model)
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
-
-
-def _extra_head(model: torch.nn.Module) -> ExtraHead:
-    """Return the model's expanded head; UsageError where it has none and a row needs it."""
-    head = head_of(model)
-    if head is None:
-        raise UsageError(f"{type(model).__name__} has no expanded head, and a row has expanded actions")
-    return head
 
 
 def bare_model(model: torch.nn.Module) -> Any:
@@ -235,7 +227,10 @@ class LinearHead:
     """The linear head and the softmax over it, a chunk of positions at a time; with expanded actions, theirs beside it."""
 
     def __init__(self, linear: Any, temperature: float, with_entropy: bool = False, entropy_grad: bool = False) -> None:
-        """Take the head, the temperature that targets were sampled at, and what becomes of entropies."""
+        """Take the head, the temperature that targets were sampled at, > 0, and what becomes of entropies.
+
+        Without `with_entropy` entropies are 0; without `entropy_grad` they are detached.
+        """
         self.linear, self.temperature = linear, temperature
         self.with_entropy, self.entropy_grad = with_entropy, entropy_grad
         self.extra: ExtraHead | None = None
@@ -254,8 +249,7 @@ class LinearHead:
         """Return the scores of one chunk (see `TokenScores`), by the expanded head if any; entropies are 0 if not asked for."""
         if self.extra is not None:
             table = functional.pad(legal, (0, len(self.extra.rows) - legal.shape[1]))
-            options = {"temperature": self.temperature, "with_entropy": self.with_entropy}
-            return self.extra.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **options)
+            return self.extra.score(states, self, targets, table)
         logits = self.linear(states)  # (chunk, vocabulary)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.temperature != 1.0:

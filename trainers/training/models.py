@@ -125,17 +125,12 @@ def _load_pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
     """Load a model; a LoRA adapter's folder is merged into its base model."""
     from transformers import AutoModelForCausalLM
 
-    adapter = Path(settings.name) / "adapter_config.json"
-    name = _base_of(settings.name) if adapter.is_file() else settings.name
+    adapter = (Path(settings.name) / "adapter_config.json").is_file()
+    name = _peft().PeftConfig.from_pretrained(settings.name).base_model_name_or_path if adapter else settings.name
     model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, attn_implementation=settings.attention)
-    if adapter.is_file():
+    if adapter:
         model = _peft().PeftModel.from_pretrained(model, settings.name).merge_and_unload()
     return model
-
-
-def _base_of(adapter: str) -> str:
-    """Return the base model that an adapter names."""
-    return str(_peft().PeftConfig.from_pretrained(adapter).base_model_name_or_path)
 
 
 def _tokenizer(name: str) -> Any:

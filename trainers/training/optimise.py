@@ -8,13 +8,14 @@ would average, and would wait for ever for a process that has fewer micro-batche
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from accelerate.utils import gather_object
 
 from agent_envs.base.errors import AgentEnvsError, BudgetSpent, UsageError
-from trainers.batching import MicroBatch, TrainRow, micro_batches
+from trainers.batching import MicroBatch, TrainRow, in_groups, micro_batches
 from trainers.losses import token_mean
 from trainers.settings import OptimSettings
 from trainers.training.forward import laid_out
@@ -124,27 +125,14 @@ def sum_gradients(model: torch.nn.Module, accelerator: Any = None) -> None:
 
 
 def _buckets(model: torch.nn.Module) -> Iterator[list[torch.nn.Parameter]]:
-    """Yield the trained parameters in order, in lists of one type and bounded size."""
-    bucket: list[torch.nn.Parameter] = []
-    size = 0
-    for parameter in model.parameters():
-        if not parameter.requires_grad:
-            continue
-        if bucket and (size + parameter.numel() > _BUCKET or bucket[0].dtype != parameter.dtype):
-            yield bucket
-            bucket, size = [], 0
-        bucket.append(parameter)
-        size += parameter.numel()
-    if bucket:
-        yield bucket
+    """Return the trained parameters in order, in lists of one type and bounded size."""
 
+    def fits(bucket: list[torch.nn.Parameter], parameter: torch.nn.Parameter) -> bool:
+        """Return whether a bucket has room for one more parameter, and is of its type."""
+        size = sum(each.numel() for each in (*bucket, parameter))
+        return size <= _BUCKET and bucket[0].dtype == parameter.dtype
 
-def global_sums(accelerator: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """Return the sum of a tensor over processes, the tensor itself for a single one: counts and sums of metrics."""
-    if accelerator is None or accelerator.num_processes == 1:
-        return tensor
-    total: torch.Tensor = accelerator.reduce(tensor, reduction="sum")
-    return total
+    return in_groups((parameter for parameter in model.parameters() if parameter.requires_grad), fits)
 
 
 def same_weights(model: torch.nn.Module, accelerator: Any) -> None:
@@ -200,22 +188,18 @@ def averages(totals: Mapping[str, float], weight: float) -> dict[str, float]:
 
 def mean_by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each number over the rows that have it, or its extreme where its name says so."""
-    means = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row[name] for row in rows if name in row]
-        pick = extreme(name)
-        means[name] = pick(values) if pick else sum(values) / len(values)
-    return means
+    return _by_name(rows, lambda name, values: sum(values) / len(values))
 
 
 def sums_of_processes(totals: Mapping[str, float]) -> dict[str, float]:
     """Return the totals of all processes by name, or their extreme; a process may lack some."""
-    return _over_processes(totals, lambda name, values, processes: sum(values))
+    return _by_name(gather_object([dict(totals)]), lambda name, values: sum(values))
 
 
 def means_of_processes(stats: Mapping[str, float]) -> dict[str, float]:
     """Return a step's numbers over all processes, which have equal shares; what a process lacks is 0 there."""
-    return _over_processes(stats, _mean)
+    processes = gather_object([dict(stats)])
+    return _by_name(processes, partial(_mean, processes=len(processes)))
 
 
 def _mean(name: str, values: list[float], processes: int) -> float:
@@ -226,15 +210,14 @@ def _mean(name: str, values: list[float], processes: int) -> float:
     return sum(values) if name in COUNTS else sum(values) / processes
 
 
-def _over_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
-    """Gather every process's stats, and reduce each by its extreme (`max`, `min`) or by `rule`."""
-    processes = gather_object([dict(own)])
-    stats: dict[str, float] = {}
-    for name in dict.fromkeys(name for row in processes for name in row):
-        values = [row[name] for row in processes if name in row]
+def _by_name(rows: Sequence[Mapping[str, float]], rule: Callable[[str, list[float]], float]) -> dict[str, float]:
+    """Reduce each number of the rows that have it to its extreme, where its name says so, or by `rule`."""
+    numbers: dict[str, float] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row[name] for row in rows if name in row]
         pick = extreme(name)
-        stats[name] = pick(values) if pick else rule(name, values, len(processes))
-    return stats
+        numbers[name] = pick(values) if pick else rule(name, values)
+    return numbers
 
 
 class Processes:
@@ -266,7 +249,8 @@ class Processes:
 
     def sums(self, values: Sequence[float]) -> list[float]:
         """Return numbers summed over processes."""
-        return global_sums(self.accelerator, torch.tensor(values, dtype=torch.float64, device=self.device)).tolist()
+        own = torch.tensor(values, dtype=torch.float64, device=self.device)
+        return self.accelerator.reduce(own, reduction="sum").tolist()
 
     def mean(self, values: Sequence[float]) -> float:
         """Return the mean over the numbers of all processes, of which there is at least one."""

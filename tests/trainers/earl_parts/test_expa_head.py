@@ -11,7 +11,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY as V
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
-from trainers.training.forward import head_of
+from trainers.training.forward import LinearHead, head_of
 
 EOS = 2
 ROWS = (
@@ -43,19 +43,23 @@ def brute_force(head, language, states, temperature):
     return logits.masked_fill(~mask, -torch.inf).log_softmax(-1), mask
 
 
+def scored(head, language, states, targets, legal=LEGAL, temperature=1.0, with_entropy=True, entropy_grad=False):
+    options = (temperature, with_entropy, entropy_grad)
+    return head.score(states, LinearHead(language, *options), targets, head.table(legal))
+
+
 def test_scores_are_those_of_one_softmax_over_tokens_and_actions(tiny_model):
     model = tiny_model(torch.float64)
     head, language = attach_head(model, ROWS), model.get_output_embeddings()
     for temperature in (1.0, 0.6):
         states, targets = inputs(model)
-        found = head.score(states, language, targets, head.table(LEGAL), temperature=temperature)
+        found = scored(head, language, states, targets, temperature=temperature)
         wanted, mask = brute_force(head, language, states, temperature)
-        assert torch.equal(head.allowed_mask(LEGAL), mask)
         assert torch.allclose(found.logprobs, wanted.gather(1, targets[:, None])[:, 0], atol=1e-12, rtol=0)
         entropies = -torch.where(mask, wanted.exp() * wanted, 0.0).sum(1)
         assert torch.allclose(found.entropies, entropies, atol=1e-12, rtol=0)
         logits = head.logits(states, language(states)) / temperature
-        masked = logits.masked_fill(~head.allowed_mask(LEGAL), -torch.inf).log_softmax(-1)
+        masked = logits.masked_fill(~mask, -torch.inf).log_softmax(-1)
         assert torch.allclose(masked[mask], wanted[mask], atol=1e-12, rtol=0)
 
 
@@ -63,7 +67,7 @@ def test_the_kl_is_over_the_vocabulary_alone_and_only_where_a_token_was_chosen(t
     model = tiny_model(torch.float64)
     head, language = attach_head(model, ROWS), model.get_output_embeddings()
     states, targets = inputs(model)
-    found = head.score(states, language, targets, head.table(LEGAL))
+    found = scored(head, language, states, targets)
     alone = (states @ language.weight.T).log_softmax(-1)
     expected = [float(alone[place, token].detach()) if token < V else 0.0 for place, token in enumerate(TARGETS)]
     assert found.vocabulary_logprobs.tolist() == pytest.approx(expected, abs=1e-12)
@@ -78,7 +82,7 @@ def test_gradients_are_those_of_the_brute_force_softmax(tiny_model):
     states, targets = inputs(model)
     weights = torch.linspace(-1, 1, len(TARGETS), dtype=torch.float64)
     leaves = (states, head.weight, language.weight)
-    found = head.score(states, language, targets, head.table(LEGAL), entropy_grad=True)
+    found = scored(head, language, states, targets, entropy_grad=True)
     ours = torch.autograd.grad((weights * (found.logprobs + found.entropies)).sum(), leaves)
     wanted, mask = brute_force(head, language, states, 1.0)
     spread = torch.where(mask, wanted, 0.0)
@@ -93,8 +97,8 @@ def test_an_entropy_is_detached_unless_its_gradient_is_asked_for_and_left_out_on
     model = tiny_model()
     head, language = attach_head(model, ROWS), model.get_output_embeddings()
     states, targets = inputs(model)
-    assert not head.score(states, language, targets, head.table(LEGAL)).entropies.requires_grad
-    assert not head.score(states, language, targets, head.table(LEGAL), with_entropy=False).entropies.any()
+    assert not scored(head, language, states, targets).entropies.requires_grad
+    assert not scored(head, language, states, targets, with_entropy=False).entropies.any()
 
 
 def test_inside_an_environment_no_token_is_open_and_in_language_all_are(tiny_model):
@@ -102,8 +106,8 @@ def test_inside_an_environment_no_token_is_open_and_in_language_all_are(tiny_mod
     head, language = attach_head(model, ROWS), model.get_output_embeddings()
     states, _ = inputs(model)
     for place, legal in enumerate(LEGAL):
-        state, table = states[place : place + 1], head.table([legal])
-        every = [head.score(state, language, torch.tensor([token]), table).logprobs.item() for token in range(V + 3)]
+        state, tokens = states[place : place + 1], torch.arange(V + 3)[:, None]
+        every = [scored(head, language, state, token, [legal]).logprobs.item() for token in tokens]
         open_ = {token for token, logprob in enumerate(every) if logprob > -1e30}
         routes = {V + number - 1 for number in legal if number}
         assert open_ == (set(range(V)) | routes if 0 in legal else routes)
@@ -115,7 +119,7 @@ def test_the_language_head_is_not_asked_inside_environments(tiny_model):
     head, asked = attach_head(model, ROWS), []
     model.get_output_embeddings().register_forward_hook(lambda module, args, output: asked.append(len(args[0])))
     states, targets = inputs(model)
-    head.score(states, model.get_output_embeddings(), targets, head.table(LEGAL))
+    scored(head, model.get_output_embeddings(), states, targets)
     assert asked == [sum(0 in legal for legal in LEGAL)]
 
 
@@ -141,8 +145,7 @@ def test_the_base_may_be_frozen_or_trained(tiny_model):
         model = tiny_model().requires_grad_(not frozen)
         head = attach_head(model, ROWS)
         states = model.get_decoder()(input_ids=torch.tensor([list(range(len(LEGAL)))])).last_hidden_state[0]
-        table = head.table(LEGAL)
-        head.score(states, model.get_output_embeddings(), torch.tensor(TARGETS), table).logprobs.sum().backward()
+        scored(head, model.get_output_embeddings(), states, torch.tensor(TARGETS)).logprobs.sum().backward()
         assert head.weight.grad.any()
         grads = [parameter.grad for name, parameter in model.named_parameters() if "expanded_head" not in name]
         assert all(grad is None for grad in grads) if frozen else any(grad is not None and grad.any() for grad in grads)
@@ -224,7 +227,7 @@ def test_under_lora_the_head_trains_beside_the_adapter_and_both_are_saved(tiny_m
     trainable = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert "expanded_head.weight" in trainable and all("lora" in name for name in trainable - {"expanded_head.weight"})
     states = model.get_decoder()(input_ids=torch.tensor([list(range(len(LEGAL)))])).last_hidden_state[0]
-    found = head.score(states, model.get_output_embeddings(), torch.tensor(TARGETS), head.table(LEGAL))
+    found = scored(head, model.get_output_embeddings(), states, torch.tensor(TARGETS))
     assert found.logprobs.dtype == torch.float32
     found.logprobs.sum().backward()
     assert head.weight.grad.any()

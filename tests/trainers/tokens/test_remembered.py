@@ -41,4 +41,4 @@ def test_long_conversations_do_not_pile_up():
         said = [{"role": "user", "content": f"{number} " + "word " * 10_000}]
         conversation = chat.open(said)
         assert chat.decode(conversation.ids).count("word") >= 10_000
-        assert chat.kept_characters <= 2_000_000
+        assert chat._rendered.characters <= 2_000_000

@@ -29,7 +29,7 @@ from trainers.earl_parts.expanded.sequences import ExpandedChat, ExpandedTokens,
 from trainers.engine_policy import EnginePolicy, ForcedPrefix
 from trainers.sampling import Player, sampled_parts
 from trainers.tokens import ChatTokenizer
-from trainers.training.forward import head_of
+from trainers.training.forward import extra_head
 
 BRANCH = "counterfactual"
 
@@ -82,9 +82,8 @@ class Interventions:
             scores = position_logweights(
                 self._model, list(sequences.values()), action, self._settings.rule, self._temperature
             )
-        head, envs = head_of(self._model), dict[str, gym.Env[Any, Any]]()
-        assert head is not None
-        words, starts = ExpandedChat(self.chat, head.rows), dict[str, StartState]()
+        envs, starts = dict[str, gym.Env[Any, Any]](), dict[str, StartState]()
+        words = ExpandedChat(self.chat, extra_head(self._model).rows)
         for (key, (item, result)), positions in zip(episodes.items(), scores, strict=True):
             if not positions.places:
                 continue
@@ -273,23 +272,15 @@ def play_again(
         whole = {key: policy.sequences(key) for key in episodes}
         keys = [key for key, sequences in whole.items() if len(sequences) == 1]  # no context was replaced on the way
         replays = player.replay(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
-        return {
-            key: Replay(result, sampled_parts(policy.sequences(origin)))
-            for key, (origin, result) in replays.items()
-            if _has_ended(result)
-        }
-    core = core_of(env)
-    assert isinstance(core, ExpandedActionEnv)
-    starts = interventions.starts(player, episodes, core.id_of(route))
-    plan = [replace(episodes[key][0], key=key + _AGAIN) for key in starts]
-    results = player.play(plan, {key + _AGAIN: start for key, start in starts.items()})
+    else:
+        core = core_of(env)
+        assert isinstance(core, ExpandedActionEnv)
+        policy, starts = player, interventions.starts(player, episodes, core.id_of(route))
+        plan = [replace(episodes[key][0], key=key + _AGAIN) for key in starts]
+        results = player.play(plan, {key + _AGAIN: start for key, start in starts.items()})
+        replays = {key: (key + _AGAIN, results[key + _AGAIN]) for key in starts}
     return {
-        key: Replay(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
-        for key in starts
-        if _has_ended(results[key + _AGAIN])
+        key: Replay(result, sampled_parts(policy.sequences(name)))
+        for key, (name, result) in replays.items()
+        if result.status in ("terminated", "truncated")  # in itself, not by a fault
     }
-
-
-def _has_ended(result: EpisodeResult) -> bool:
-    """Return whether an episode ended in itself, not by a fault."""
-    return result.status in ("terminated", "truncated")

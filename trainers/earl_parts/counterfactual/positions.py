@@ -12,11 +12,11 @@ from typing import Any, Literal
 import torch
 
 from agent_envs.base.errors import UsageError
+from trainers.batching import in_groups
 from trainers.contracts import TokenSequence
-from trainers.earl_parts.expa_head import ExpandedHead
 from trainers.engines.kv_cache import evaluating
 from trainers.engines.prefill import additive
-from trainers.training.forward import LinearHead, bare_model, head_of
+from trainers.training.forward import LinearHead, bare_model, extra_head
 
 Rule = Literal["off", "paper", "released"]
 TOKENS_A_PASS = 16_384
@@ -82,7 +82,7 @@ def position_logweights(
     Raises:
         UsageError: the model has no expanded head, or its attention takes no mask of ours.
     """
-    bare, head = bare_model(model), _head(model)
+    bare, head = bare_model(model), extra_head(model)
     linear, row = bare.get_output_embeddings(), head.rows[action]
     sites = [language_places(sequence, action, rule, head.vocabulary) for sequence in sequences]
     tokens = row.description if rule == "paper" else row.description[:1]
@@ -174,14 +174,6 @@ def text_logweights(
     return positions
 
 
-def _head(model: torch.nn.Module) -> ExpandedHead:
-    """Return the model's expanded head; UsageError where it has none."""
-    head = head_of(model)
-    if head is None:
-        raise UsageError("the model has no expanded head: attach_head() gives it one")
-    return head
-
-
 def _share(
     positions: list[Positions],
     members: Sequence[int],
@@ -221,14 +213,13 @@ def _passes(
     if len(tokens) > 1 and bare.config._attn_implementation not in _MASK_ATTENTION:
         raise UsageError('a description of several tokens needs model.attention "sdpa" or "eager", which take a mask')
     lengths = {index: max(places) + len(places) * (len(tokens) - 1) for index, places in enumerate(sites) if places}
-    group: list[int] = []
-    for index in sorted(lengths, key=lambda index: -lengths[index]):
-        widest, count = lengths[group[0]] if group else 0, len(group) + 1
-        if group and (widest * count > TOKENS_A_PASS or (len(tokens) > 1 and widest**2 * count > _MASK_A_PASS)):
-            yield (group, _states(bare, [sequences[row].ids for row in group], [sites[row] for row in group], tokens))
-            group = []
-        group.append(index)
-    if group:
+
+    def fits(group: list[int], index: int) -> bool:
+        """Return whether a pass has room for one more row, and for its mask where it takes one."""
+        widest, count = lengths[group[0]], len(group) + 1
+        return widest * count <= TOKENS_A_PASS and (len(tokens) == 1 or widest**2 * count <= _MASK_A_PASS)
+
+    for group in in_groups(sorted(lengths, key=lambda index: -lengths[index]), fits):
         yield group, _states(bare, [sequences[row].ids for row in group], [sites[row] for row in group], tokens)
 
 

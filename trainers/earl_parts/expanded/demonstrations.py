@@ -16,7 +16,6 @@ import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.env import core_of
-from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, Moves, able_sizes
@@ -25,7 +24,7 @@ from agent_envs.envs.expa.sorting.knowledge import Pair, closure, known_order, m
 from agent_envs.envs.expa.sorting.solver import known_relations
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.policy import CompanionPolicy, Request
-from trainers.episode_agents import EpisodeAgent, spread_episode
+from trainers.episode_agents import EpisodeAgent
 from trainers.imitation.demonstrations import draw_flaw, guess
 
 KINDS = ("early", "repeated", "sampled")
@@ -123,35 +122,12 @@ def neighbour_swaps(target: tuple[int, ...]) -> Iterator[Pair]:
 MOST_SAMPLED = 9  # keys of a sampled call, before it is brought to its end; a sorting call has two
 
 
-def expanded_demonstrations(
-    env: gym.Env[Any, Any],
-    count: int,
-    flaws: ExpandedFlaws | None = None,
-    *,
-    split: str = "train",
-    seed: int = 0,
-    first: int = 0,
-) -> Iterator[Trajectory]:
-    """Yield episodes of a split's tasks, the same for the same arguments; UsageError for no expanded actions or strategy.
-
-    Args:
-        env: an environment with expanded actions whose class has a solver.
-        count: how many; where tasks have no end, no two are of one task.
-        flaws: None for the solver as it is.
-        split: where the tasks come from.
-        seed: of the chances.
-        first: the number of the first task.
-
-    Raises:
-        UsageError: the environment has no expanded actions, or the strategy is not for its tasks.
-    """
-    policy = flawed_player(flaws or ExpandedFlaws(), seed)
-    for number in range(first, first + count):
-        yield spread_episode(env, policy, split, number)
-
-
 def flawed_player(flaws: ExpandedFlaws, seed: int = 0) -> EpisodeAgent:
-    """Return the player with these flaws; the seed is that of all episodes' chances."""
+    """Return the player with these flaws; the seed is that of all episodes' chances.
+
+    It plays environments with expanded actions whose class has a solver; in others, and where the strategy is not for a task,
+    the beginning of an episode raises UsageError.
+    """
     return EpisodeAgent("flawed", lambda env: _Player(flaws, seed, env).action)
 
 

@@ -32,7 +32,7 @@ from trainers.engines.kv_cache import check_cacheable, evaluating, run_cached
 from trainers.engines.prefill import DecodeRow, prefill
 from trainers.engines.slots import ROOM, Slots
 from trainers.tokens import ChatTokenizer
-from trainers.training.forward import bare_model, head_is_in, head_of
+from trainers.training.forward import bare_model, extra_head, head_is_in
 
 
 def give_head(model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any], folder: str) -> None:
@@ -73,9 +73,7 @@ class ExpandedPlayer:
             batch: episodes at a time.
             within: entered around every use of the model: mixed precision.
         """
-        head = head_of(model)
-        if head is None:
-            raise UsageError(f"{type(model).__name__} has no expanded head: attach_head() gives it one")
+        head = extra_head(model)
         if batch < 1:
             raise UsageError(f"batch={batch}: give at least 1")
         check_sampling(sampling)

@@ -31,11 +31,10 @@ _NO_LIMIT = 2**62
 
 
 class ExpandedTokens:
-    """One growing row of tokens, and what was decided at each. The lists are for reading.
+    """One growing row of tokens, and what was decided at each. The list is for reading.
 
     Attributes:
         ids: the tokens, which the model reads; never more than `limit`.
-        legal: which actions were legal at each decision, () elsewhere.
         limit: how many tokens there may be; what is appended beyond is cut off.
     """
 
@@ -43,20 +42,16 @@ class ExpandedTokens:
         """Start with the tokens of a prompt, which are no decisions."""
         self.limit = limit
         self.ids: list[int] = []
-        self.legal: list[tuple[int, ...]] = []
-        self._trained: list[bool] = []
-        self._logprobs: list[float] = []
-        self._turns: list[int] = []
-        self._targets: list[int] = []
+        self._marks: list[tuple[Any, ...]] = []  # of each: trained, logprob, turn, target, legal actions
         self.append_context(ids)
 
     @classmethod
     def after(cls, sequence: TokenSequence, limit: int) -> "ExpandedTokens":
         """Start with the tokens and decisions of a sequence."""
         tokens = cls((), limit)
-        tokens.ids, tokens.legal = list(sequence.ids), list(sequence.legal or [()] * len(sequence.ids))
-        tokens._trained, tokens._logprobs = list(sequence.trained), list(sequence.logprobs)
-        tokens._turns, tokens._targets = list(sequence.turns), list(sequence.targets or sequence.ids)
+        targets, legal = sequence.targets or sequence.ids, sequence.legal or [()] * len(sequence.ids)
+        tokens.ids = list(sequence.ids)
+        tokens._marks = list(zip(sequence.trained, sequence.logprobs, sequence.turns, targets, legal, strict=True))
         return tokens
 
     @property
@@ -67,13 +62,8 @@ class ExpandedTokens:
     def append_context(self, ids: Sequence[int]) -> None:
         """Append tokens that are no decisions, as far as there is room."""
         ids = ids[: max(0, self.limit - len(self.ids))]
-        nothing = len(ids)
         self.ids += ids
-        self._targets += ids
-        self.legal += [()] * nothing
-        self._trained += [False] * nothing
-        self._logprobs += [0.0] * nothing
-        self._turns += [0] * nothing
+        self._marks += [(False, 0.0, 0, number, ()) for number in ids]
 
     def append_decision(
         self, target: int, legal: tuple[int, ...], turn: int, appended: Sequence[int], *, logprob: float | None = 0.0
@@ -89,17 +79,13 @@ class ExpandedTokens:
         """
         first, *rest = appended
         self.ids.append(first)
-        self._targets.append(target)
-        self.legal.append(legal)
-        self._trained.append(logprob is not None)
-        self._logprobs.append(logprob or 0.0)
-        self._turns.append(turn)
+        self._marks.append((logprob is not None, logprob or 0.0, turn, target, legal))
         self.append_context(rest)
 
     def sequence(self) -> TokenSequence:
         """Return the tokens so far."""
-        parts = (self.ids, self._trained, self._logprobs, self._turns, self._targets, self.legal)
-        return TokenSequence(*map(tuple, parts))  # type: ignore[arg-type]
+        marks = zip(*self._marks, strict=True) if self._marks else [()] * 5
+        return TokenSequence(tuple(self.ids), *marks)
 
 
 class ExpandedChat:

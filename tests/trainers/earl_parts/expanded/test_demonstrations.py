@@ -26,12 +26,12 @@ from trainers.command_line import load_preset
 from trainers.earl import EARLSettings
 from trainers.earl_parts.expanded.demonstrations import (
     ExpandedFlaws,
-    expanded_demonstrations,
     expanded_flaws_of,
     fixed_order,
     flawed_player,
     neighbour_swaps,
 )
+from trainers.episode_agents import spread_episode
 from trainers.figures.decision_tree import permutation_tasks
 from trainers.imitation.demonstrations import guess
 
@@ -41,6 +41,11 @@ FLAWED = ExpandedFlaws(early=0.03, repeated=0.1, sampled=0.1, silent=0.05)
 
 def made(name="SortExpA", **arguments):
     return gym.make(f"agent_envs:agent_envs/{name}-v0", **arguments)
+
+
+def expanded_demonstrations(env, count, flaws, seed=0, first=0):
+    player = flawed_player(flaws, seed)
+    return (spread_episode(env, player, "train", number) for number in range(first, first + count))
 
 
 def shown(count, name="SortExpA", seed=0, arguments=None, **flaws):

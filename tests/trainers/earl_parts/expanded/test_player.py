@@ -57,6 +57,12 @@ def env_of(spec):
     return gym.make(EnvSpec.from_json(spec))
 
 
+def allowed_mask(head, legal):
+    """Legal tokens and actions: bool (n, V + actions - 1)."""
+    table = head.table(legal)
+    return torch.cat([table[:, :1].expand(-1, head.vocabulary), table[:, 1:]], dim=1)
+
+
 def scored(model, sequence, dtype):
     """Logprobs and entropies of all decisions by one pass without any cache, over everything beside each other."""
     head, bare = head_of(model), model
@@ -64,7 +70,7 @@ def scored(model, sequence, dtype):
         states = bare.get_decoder()(input_ids=torch.tensor([sequence.ids]), use_cache=False).last_hidden_state[0]
         logits = torch.cat([bare.lm_head(states), states @ head.weight.T], dim=1)
     places = [place for place, kept in enumerate(sequence.trained) if kept]
-    allowed = head.allowed_mask([sequence.legal[place] for place in places])
+    allowed = allowed_mask(head, [sequence.legal[place] for place in places])
     logprobs = logits[torch.tensor(places) - 1].to(dtype).masked_fill(~allowed, -torch.inf).log_softmax(-1)
     entropies = -torch.where(allowed, logprobs.exp() * logprobs, 0.0).sum(1)
     targets = torch.tensor([sequence.targets[place] for place in places])
@@ -359,7 +365,7 @@ def test_the_likeliest_is_taken_at_temperature_0():
             states = model.get_decoder()(input_ids=torch.tensor([sequence.ids])).last_hidden_state[0]
             logits = head.logits(states, model.lm_head(states))
         for place in decisions(sequence):
-            allowed = head.allowed_mask([sequence.legal[place]])[0]
+            allowed = allowed_mask(head, [sequence.legal[place]])[0]
             assert logits[place - 1].masked_fill(~allowed, -torch.inf).argmax() == sequence.targets[place]
 
 
