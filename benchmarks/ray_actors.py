@@ -152,15 +152,8 @@ def model_table() -> str:
         predicted = 1000 * min(actors / (actor + driver), record["cores"] / (actor + driver), 1 / driver)
         rows.append([actors, row["batch"], row["actor_ms"], row["pool_ms"], row["driver_ms"],
                      f"{predicted:,.0f}", f"{row['turns_a_second']:,}"])  # fmt: skip
-    heads = [
-        "actors",
-        "turns in a call",
-        "actor, ms of CPU a turn",
-        "pool here",
-        "driver",
-        "model, turns/s",
-        "measured",
-    ]
+    heads = ["actors", "turns in a call", "actor, ms of CPU a turn", "pool here", "driver", "model, turns/s",
+             "measured"]  # fmt: skip
     return table(heads, rows)
 
 
