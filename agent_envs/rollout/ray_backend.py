@@ -45,13 +45,8 @@ from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 
 # Of actors: so many episodes wait in one for replies at a time; where one is lost, Ray begins it and its calls again.
-HOST = {
-    "num_cpus": 1,
-    "max_concurrency": 256,
-    "max_restarts": 12,
-    "max_task_retries": 4,
-    "scheduling_strategy": "SPREAD",
-}
+HOST = {"num_cpus": 1, "max_concurrency": 256, "max_restarts": 12, "max_task_retries": 4,
+        "scheduling_strategy": "SPREAD"}  # fmt: skip
 ALONE = {"num_cpus": 0, "max_task_retries": 1}  # what differs in an actor for one episode at a time
 
 
