@@ -21,7 +21,8 @@ import gymnasium as gym
 
 from agent_envs import EpisodePool, Planned, Policy, Reply, Request, run_many, spec_json
 from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.ray_backend import Actors, PoolHost, _Turn
+from agent_envs.rollout.ray_backend import Actors
+from agent_envs.rollout.ray_hosts import PoolHost, StepTurn
 from agent_envs.services.run_services import Services
 
 RESULTS = Path(__file__).parent / "results"
@@ -70,11 +71,11 @@ def by_batch(count: int, size: int) -> dict[str, Any]:
     def play(host: Any, first: int, batches: int) -> None:
         """Have an actor take batches, one after the other, in episodes that have had `first` turns."""
         for place in range(first, first + batches):
-            turns = [_Turn(key, spec, place, actions=[(action, False)]) for key, action in actions]
+            turns = [StepTurn(key, spec, place, actions=[(action, False)]) for key, action in actions]
             ray.get(host.play.remote(turns))
 
     for host in hosts:
-        ray.get(host.play.remote([_Turn(row["key"], spec, row=row) for row in starts]))
+        ray.get(host.play.remote([StepTurn(row["key"], spec, row=row) for row in starts]))
         play(host, 0, 2)
     before, here, begin = sum(map(cpu_of, hosts)), time.process_time(), time.perf_counter()
     with ThreadPoolExecutor(count) as threads:
@@ -151,15 +152,8 @@ def model_table() -> str:
         predicted = 1000 * min(actors / (actor + driver), record["cores"] / (actor + driver), 1 / driver)
         rows.append([actors, row["batch"], row["actor_ms"], row["pool_ms"], row["driver_ms"],
                      f"{predicted:,.0f}", f"{row['turns_a_second']:,}"])  # fmt: skip
-    heads = [
-        "actors",
-        "turns in a call",
-        "actor, ms of CPU a turn",
-        "pool here",
-        "driver",
-        "model, turns/s",
-        "measured",
-    ]
+    heads = ["actors", "turns in a call", "actor, ms of CPU a turn", "pool here", "driver", "model, turns/s",
+             "measured"]  # fmt: skip
     return table(heads, rows)
 
 

@@ -7,7 +7,10 @@ actor is lost, another one plays the episode again with them.
 
 A policy that stays in the driver (an engine, or one under a budget) has environments whose steps alone are taken by the pool of
 an actor, and the moments that come back are put into the stack here. Every few turns the episode comes back as bytes, too:
-where an actor is lost, another one goes on from them and from the actions since.
+where an actor is lost, another one goes on from them and from the actions since. So does a fork.
+
+What an actor is lost with again and again is tried once more alone, in an actor that plays nothing else: an episode that ends
+its process is a fault, and takes no other one with it.
 """
 
 import os
@@ -19,126 +22,47 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.arguments import whole_number
-from agent_envs.base.errors import BudgetSpent, EnvFault, MissingExtra, UsageError
+from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.base.jsonl_log import FileInUse
 from agent_envs.base.serialization import digest
-from agent_envs.core.authors_code import authors_errors
-from agent_envs.core.env import Episode, core_of, turn_wrappers
-from agent_envs.core.snapshot import Snapshot, register_snapshot, restore
-from agent_envs.rollout.episode_pool import EpisodePool, PoolTurn
-from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.core.env import core_of, turn_wrappers
+from agent_envs.core.snapshot import register_snapshot, restore
+from agent_envs.rollout import ray_hosts
+from agent_envs.rollout.episode_pool import PoolTurn
+from agent_envs.rollout.episode_runner import Planned
+from agent_envs.rollout.lockstep import Lane
 from agent_envs.rollout.policy import Policy, origin_of
-from agent_envs.rollout.ray_episodes import EpisodeHost, Keeper, RemoteFile, RemoteLockstep, answer_of
 from agent_envs.rollout.reply_log import ReplyLog
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 
-SAVED_TURNS = 5  # after so many an episode comes back as bytes
-MOST_LOSSES = 5  # of the actors that a call is made to
-PATIENCE = 5.0  # seconds without an answer, after which an actor is looked at
 # Of actors: so many episodes wait in one for replies at a time; where one is lost, Ray begins it and its calls again.
-HOST = {"num_cpus": 1, "max_concurrency": 256, "max_restarts": -1, "max_task_retries": MOST_LOSSES - 1,
+HOST = {"num_cpus": 1, "max_concurrency": 256, "max_restarts": 12, "max_task_retries": 4,
         "scheduling_strategy": "SPREAD"}  # fmt: skip
+ALONE = {"num_cpus": 0, "max_task_retries": 1}  # what differs in an actor for one episode at a time
 
 
-@dataclass
-class _Turn:
-    """What an actor is to do with an episode that has had `place` turns: perhaps begin or put it, then take actions."""
-
-    key: str
-    spec: str
-    place: int = 0
-    row: Mapping[str, Any] | None = None
-    header: Any = None  # of an episode that is put: a fork has its trunk's bytes and a branch of its own
-    parts: Sequence[bytes] = ()
-    actions: Sequence[tuple[str | int, bool]] = ()  # with whether a limit cut the reply
-    saved: int | None = None  # the turns that were saved before, where it is to be saved now
-
-
-@dataclass
-class _Moment:
-    """What came of it: the last answer, the moment with that turn alone, and bytes where asked; nothing of a lost episode."""
-
-    turn: PoolTurn | None = None
-    snapshot: Snapshot | None = None
-    part: bytes = b""
-
-
-class PoolHost:
-    """The class of an actor: a pool for each environment of the run."""
-
-    def __init__(self) -> None:
-        """Hold no episode yet. What refers to another actor comes with calls: Ray warns of it where an actor begins."""
-        self._pools: dict[str, EpisodePool] = {}
-        self._lock = threading.Lock()
-
-    def play(
-        self, turns: Sequence[_Turn], ended: Sequence[str] = (), recording: Recording | None = None
-    ) -> list[_Moment]:  # fmt: skip
-        """Drop the episodes that have ended, and return the moment of each turn, in order; the recording is the run's."""
-        for pool in list(self._pools.values()):
-            for key in filter(pool.__contains__, ended):  # some were in the actor before this one
-                pool.drop(key)
-        with authors_errors():  # whose traceback stays in this process
-            return [self._play(self._pool(turn.spec, recording), turn) for turn in turns]
-
-    def _pool(self, spec: str, recording: Recording | None) -> EpisodePool:
-        """Return the pool of a spec; the first call makes it, and with it the indexes that its episodes share."""
-        with self._lock:
-            if spec not in self._pools:
-                self._pools[spec] = EpisodePool(spec, services=Services(recording=recording))
-            return self._pools[spec]
-
-    def _play(self, pool: EpisodePool, turn: _Turn) -> _Moment:
-        """Begin or put an episode that is new, and take its actions; a turn after another one than it says is not taken."""
-        key, answer = turn.key, PoolTurn(turn.key)
-        if (turn.row or turn.parts) and key in pool:
-            pool.drop(key)
-        if turn.parts:
-            moment = Snapshot.from_bytes(*turn.parts)
-            pool.resume(key, replace(moment, episode=replace(_episode_of(moment), header=turn.header)))
-        elif turn.row:
-            (answer,) = pool.begin_many([{**turn.row, "key": key}])
-        if not answer.fault and (key not in pool or turn.place != len(_episode_of(pool.moment(key)).turns)):
-            return _Moment()
-        for action, is_cut in turn.actions:
-            if not answer.fault:
-                (answer,) = pool.act_many([(key, action)], [key] * is_cut)
-        return _Moment(answer) if answer.fault else self._moment(pool, turn, answer)
-
-    def _moment(self, pool: EpisodePool, turn: _Turn, answer: PoolTurn) -> _Moment:
-        """Return an episode's moment as it is sent: of its turns the last alone, and task and prompt at the reset."""
-        moment = pool.moment(turn.key)
-        episode = _episode_of(moment)
-        episode = replace(episode, turns=episode.turns[-1:], state=None)
-        if turn.row is None or turn.actions:
-            nothing: Any = None  # the driver has both
-            episode = replace(episode, task=nothing, prompt=())
-        part = pool.take(turn.key, turn.saved) if turn.saved is not None else b""
-        return _Moment(answer, replace(moment, episode=episode), part)
-
-
-def _episode_of(moment: Snapshot) -> Episode:
-    """Return the episode of a moment after a reset."""
-    assert moment.episode is not None, "it was reset"
-    return moment.episode
+class _Lost(EnvFault):
+    """An actor was lost with a call as often as it may be."""
 
 
 @dataclass(eq=False)
 class _Place:
-    """One actor as the driver sees it; Ray begins another one where it is lost."""
+    """One actor as the driver sees it, with a place for what is tried alone; Ray begins a lost one again, so many times."""
 
+    alone: "_Place | None" = None
     handle: Any = None
+    started: Any = None  # the handle whose process has answered
     ended: deque[str] = field(default_factory=deque)
-    queue: deque[tuple["RemoteSteps", Future[_Moment]]] = field(default_factory=deque)
+    queue: deque[tuple[tuple[ray_hosts.StepTurn, bool], Future[Any]]] = field(default_factory=deque)
     calling: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -148,9 +72,7 @@ class Actors(ExitStack):
     The cluster is that of the variable RAY_ADDRESS, else a local one.
     """
 
-    def __init__(
-        self, actors: int, *, agent: Callable[[], Policy] | None = None, saved_turns: int = SAVED_TURNS
-    ) -> None:  # fmt: skip
+    def __init__(self, actors: int, *, agent: Callable[[], Policy] | None = None, saved_turns: int = 5) -> None:
         """Set their number.
 
         Args:
@@ -169,15 +91,15 @@ class Actors(ExitStack):
         except ImportError as error:
             raise MissingExtra("ray", "ray", "--backend ray") from error
         self._ray, self._agent, self.saved_turns = ray, agent, saved_turns
-        self._places = [_Place() for _ in range(actors)]
+        self._losses = (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError)
+        self._places = [_Place(_Place()) for _ in range(actors)]
         self._recording: Any = None
-        self._replies: RemoteFile | None = None
-        self._limits: tuple[Mapping[str, Any], str] = ({}, "")  # of a host of whole episodes, and the agent's name
+        self._replies: ray_hosts.RemoteFile | None = None
+        self._limits: tuple[Any, ...] = ()  # of a host of whole episodes, and the agent's name
         self._numbers, self._lock = count(1), threading.Lock()
         self._keys, self._turns, self._started = set[str](), 0, 0.0
-        self.enter_context(
-            redirect_stdout(sys.stderr)
-        )  # Ray tells of lost workers there, and not among a command's JSON
+        # Ray tells of lost workers there, and not among a command's JSON.
+        self.enter_context(redirect_stdout(sys.stderr))
         if not ray.is_initialized():
             local = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": actors, "include_dashboard": False}
             ray.init(log_to_driver=False, logging_level="ERROR", **local)
@@ -187,53 +109,65 @@ class Actors(ExitStack):
     def _end(self) -> None:
         """End the actors."""
         for place in self._places:
-            if place.handle is not None:
-                self._ray.kill(place.handle)
-                place.handle = None
+            for one in filter(None, (place, place.alone)):
+                if one.handle is not None:
+                    self._ray.kill(one.handle)
+                    one.handle = None
 
     def recording(self, path: Path) -> Recording:
         """Return the recording of a file for the driver and its actors; before the first step alone."""
-        make = partial(Recording, path.absolute(), "record")
-        self._recording = self._on_this_machine(make, path=path, mode="record", answer_keys=[])
+        place = (path.absolute(), "record")
+        self._recording = self._on_this_machine(Recording, *place, path=path, mode="record", answer_keys=[])
         return self._recording  # type: ignore[no-any-return]
 
-    def _on_this_machine(self, make: Callable[[], Any], **attributes: Any) -> RemoteFile:
-        """Return a stand-in for a file that a keeper on this machine opens."""
+    def _on_this_machine(self, kind: type, *arguments: Any, **attributes: Any) -> ray_hosts.RemoteFile:
+        """Return a stand-in for a file that an actor on this machine, the keeper, opens by calling a class."""
         strategies, node = self._ray.util.scheduling_strategies, self._ray.get_runtime_context().get_node_id()
         for pause in (0.5, 1.0, 2.0, 4.0, 8.0):
             with suppress(FileInUse):
-                make().close()  # so that what is wrong with it is raised here
+                kind(*arguments).close()  # so that what is wrong with it is raised here
                 break
             time.sleep(pause)  # the keeper of a killed run lets the file go soon
         else:
-            make().close()
+            kind(*arguments).close()
         here = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-        return RemoteFile(self._ray.remote(num_cpus=0, scheduling_strategy=here)(Keeper).remote(make), **attributes)
+        keeper = self._ray.remote(num_cpus=0, scheduling_strategy=here)(kind).remote(*arguments)
+        return ray_hosts.RemoteFile(keeper, **attributes)
 
     def players(
         self, path: Path | None, ended: Collection[str], limits: Mapping[str, Any], name: str, services: Services
-    ) -> tuple[RemoteFile, RemoteLockstep]:
+    ) -> tuple[ray_hosts.RemoteFile, ray_hosts.RemoteLockstep]:
         """Return a log of replies, and who plays with it, as `Services.players` asks for them; UsageError as `environment`."""
         self._check_recording(services)
         self._end()  # an earlier part of the run had another log
-        self._replies = self._on_this_machine(partial(ReplyLog, path and path.absolute(), ended))
+        self._replies = self._on_this_machine(ReplyLog, path and path.absolute(), ended)
         self._limits = (limits, name)
-        return self._replies, RemoteLockstep(self.play)
+        return self._replies, ray_hosts.RemoteLockstep(self.play)
 
-    def play(self, item: Planned) -> tuple[EpisodeResult, BudgetSpent | None]:
-        """Return an episode's result, and what ended it, from the actor of its key; EnvFault where it is lost too often."""
+    def play(self, item: Planned) -> ray_hosts.PlayedLane | Lane:
+        """Return the lane of an episode that the actor of its key has played; one with a fault where that is lost too often."""
         place, key = self.begin(item.key)
         try:
-            files = (self._replies, self._recording)
-            outcome = self._answer(place.handle.play.remote(item, self._agent, files), place)
-        except EnvFault as fault:
-            assert self._replies is not None, "`players` was called"
-            fault.usage = sum((Counter(reply.usage) for reply in self._replies.rows(item.key).values()), Counter())
-            raise
+            return self._play(place, item)
+        except Exception as error:  # noqa: BLE001 - its lane keeps it, and who plays the plan raises it
+            return ray_hosts.PlayedLane(item, None, error)
         finally:
             self._keys.discard(key)
-        self._count(len(outcome[0].trajectory.turns))
-        return outcome  # type: ignore[no-any-return]
+
+    def _play(self, place: _Place, item: Planned) -> ray_hosts.PlayedLane | Lane:
+        """Have the actor of a place play an episode."""
+        files = (self._replies, self._recording)
+        try:
+            result, error = self._answer(place, item.key, lambda host: host.play.remote(item, self._agent, files))
+        except EnvFault as fault:
+            if isinstance(fault, _Lost) and place.alone is not None:
+                with place.alone.calling:
+                    return self._play(place.alone, item)
+            assert self._replies is not None, "`players` was called"
+            usage = sum((Counter(reply.usage) for reply in self._replies.rows(item.key).values()), Counter[str]())
+            return Lane(item, gym.make(EnvSpec.from_json(item.spec)), fault=fault.cause, usage=usage)
+        self._count(len(result.trajectory.turns))
+        return ray_hosts.PlayedLane(item, result, error)
 
     def services(self, services: Services) -> Services:
         """Return the services of a run that the actors play, or whose environments they step; UsageError for a budget's."""
@@ -251,9 +185,7 @@ class Actors(ExitStack):
     def _check_recording(self, services: Services) -> None:
         """Raise UsageError for a recording that no actor would write."""
         if services.recording not in (None, self._recording):
-            raise UsageError(
-                "actors of Ray record into one file of theirs: make the recording by Actors.recording(path)"
-            )
+            raise UsageError("actors of Ray record into one file: make the recording by Actors.recording(path)")
 
     def line(self) -> str:
         """Return a line about actors, open episodes and the turns a second since the first episode began."""
@@ -267,62 +199,77 @@ class Actors(ExitStack):
 
     def begin(self, episode_key: str) -> tuple["_Place", str]:
         """Return the place and the pool's key of a new episode."""
-        place = self._places[int(digest(episode_key)[:8], 16) % len(self._places)]
         with self._lock:
             self._started = self._started or time.monotonic()
             key = f"{episode_key}#{next(self._numbers)}"
             self._keys.add(key)
-            if place.handle is None:
-                kind: type = PoolHost if self._agent is None else EpisodeHost
-                place.handle = self._ray.remote(**HOST)(kind).remote(*(self._limits if self._agent else ()))
-        return place, key
+        return self._places[int(digest(episode_key)[:8], 16) % len(self._places)], key
 
-    def end(self, place: _Place, key: str) -> None:
-        """Have an episode dropped with the next call, as it is over; without a lock, since garbage collection may call it."""
-        self._keys.discard(key)
-        place.ended.append(key)
+    def ask(self, place: _Place, turn: ray_hosts.StepTurn, is_there: bool, waits: bool) -> ray_hosts.Moment:
+        """Return the moment of a turn, whose episode the actor perhaps has; turns of steps that do not wait go in one call."""
+        future: Future[ray_hosts.Moment | Exception] = Future()
+        if waits:
+            future.set_result(self._moments(place, [(turn, is_there)])[0])
+        else:
+            place.queue.append(((turn, is_there), future))
+            with place.calling:  # the first one calls for all that came until the call before had ended
+                if batch := [place.queue.popleft() for _ in range(len(place.queue))]:
+                    for (_, one), moment in zip(batch, self._moments(place, [ask for ask, _ in batch]), strict=True):
+                        one.set_result(moment)
+        if isinstance(answer := future.result(), Exception):
+            raise answer
+        return answer
 
-    def ask(self, place: _Place, env: "RemoteSteps") -> _Moment:
-        """Return the moment of a lane's next turn. Lanes that wait for the same actor go in one call, but where steps wait."""
-        future: Future[_Moment] = Future()
-        if env.waits:
-            self._call(place, [(env, future)])
-            return future.result()
-        place.queue.append((env, future))
-        with place.calling:  # the first one calls for all that came until the call before had ended
-            if batch := [place.queue.popleft() for _ in range(len(place.queue))]:
-                self._call(place, batch)
-        return future.result()
-
-    def _call(self, place: _Place, batch: Sequence[tuple["RemoteSteps", Future[_Moment]]]) -> None:
-        """Answer a batch, with an error where that cannot be; what another actor was lost with is sent again as a whole."""
+    def _moments(
+        self, place: _Place, pairs: Sequence[tuple[ray_hosts.StepTurn, bool]]
+    ) -> list[ray_hosts.Moment | Exception]:
+        """Return turns' moments, or what is to be raised; what another actor was lost with is sent again as a whole."""
         ended = [place.ended.popleft() for _ in range(len(place.ended))]
+        turns = [replace(turn, header=None, parts=(), since=()) if is_there else turn for turn, is_there in pairs]
+        name, recording = turns[0].key.rpartition("#")[0], self._recording
         try:
-            play, recording = place.handle.play.remote, self._recording
-            moments = self._answer(play([env.turn() for env, _ in batch], ended, recording), place)
-            resends = [env.turn(True) for (env, _), moment in zip(batch, moments, strict=True) if moment.turn is None]
-            again = iter(self._answer(play(resends, [], recording), place) if resends else [])
-        except Exception as error:  # noqa: BLE001 - each lane raises it
-            for _, future in batch:
-                future.set_exception(error)
-            return
-        self._count(len(batch))
-        for (_, future), moment in zip(batch, moments, strict=True):
-            future.set_result(next(again) if moment.turn is None else moment)
+            moments = self._answer(place, name, lambda host: host.play.remote(turns, ended, recording))
+            wholes = [turn for (turn, _), moment in zip(pairs, moments, strict=True) if moment is None]
+            if wholes:
+                again = iter(self._answer(place, name, lambda host: host.play.remote(wholes, [], recording)))
+                moments = [moment or next(again) for moment in moments]
+        except Exception as error:  # noqa: BLE001 - each of them raises it
+            if not isinstance(error, _Lost) or place.alone is None:
+                return [error] * len(pairs)
+            with place.alone.calling:
+                moments = [self._moments(place.alone, [one])[0] for one in pairs]
+            place.alone.ended.extend(turn.key for turn in turns)
+            return moments
+        self._count(len(pairs))
+        return moments  # type: ignore[no-any-return]
 
-    def _answer(self, reference: Any, place: _Place) -> Any:
-        """Return the answer to a call of an actor; EnvFault where Ray has begun it again and again, which may never start."""
-        before, errors = None, self._ray.exceptions
-        while True:
-            try:
-                return answer_of(reference, PATIENCE)
-            except errors.GetTimeoutError:
-                now = int((self._ray._private.state.actors(place.handle._actor_id.hex()) or {}).get("NumRestarts", 0))
-                before = now if before is None else before
-                if now - before > 2 * MOST_LOSSES:  # Ray itself counts those alone that a call reached
-                    raise EnvFault("an actor was lost again and again: its process does not start") from None
-            except (errors.RayActorError, errors.OutOfMemoryError) as error:
-                raise EnvFault(f"an actor was lost again and again: {str(error).splitlines()[0]}") from error
+    def _answer(self, place: _Place, name: str, call: Callable[[Any], Any]) -> Any:
+        """Return the answer to a call of a place's actor, which is begun anew where it is lost too often.
+
+        Raises:
+            EnvFault: its process does not start; `_Lost` where it was lost with the call, and the episode of this name first.
+        """
+        with self._lock:
+            if place.handle is None:
+                kind: type = ray_hosts.PoolHost if self._agent is None else ray_hosts.EpisodeHost
+                options = HOST if place.alone else HOST | ALONE
+                place.handle = self._ray.remote(**options)(kind).remote(*self._limits)
+            host = place.handle
+        try:
+            if place.started is not host:
+                self._ray.get(host.__ray_ready__.remote())
+                place.started = host
+            return ray_hosts.answer_of(call(host))
+        except self._losses as error:
+            over = place.alone is None or isinstance(error, self._ray.exceptions.ActorDiedError)
+            self._ray.kill(host, no_restart=over)  # it may be one that does not answer
+            with self._lock:
+                if over and place.handle is host:
+                    place.handle = None
+            line = str(error).splitlines()[0]
+            if place.started is not host:
+                raise EnvFault(f"an actor was lost again and again: its process does not start: {line}") from error
+            raise _Lost(f"an actor was lost again and again with episode {name}: {line}", retryable=False) from error
 
 
 @dataclass(eq=False)
@@ -334,98 +281,80 @@ class _Open:
     key: str
 
     def __del__(self) -> None:
-        self.actors.end(self.place, self.key)
+        """Have it dropped with the next call; without a lock, since garbage collection may call this."""
+        self.actors._keys.discard(self.key)
+        self.place.ended.append(self.key)
 
 
 class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
     """A stack that an actor's pool steps; here it stands at the moment that came back, without the family's state.
 
-    A snapshot has the episode's bytes beside that moment. The actor of a stack that was restored or forked gets them with its
-    next turn.
+    A snapshot has beside that moment the episode's bytes, and the actions that came after them. The actor of a stack that was
+    restored or forked gets them with its next turn. Where steps wait on a service, bytes come with every turn, so that
+    nobody asks it twice.
     """
 
     def __init__(self, env: gym.Env[Any, Any], spec: str, actors: Actors) -> None:
         """Hold no episode yet."""
         super().__init__(env)
         self._spec, self._actors = spec, actors
-        self._open: _Open | None = None
-        self._row, self._is_there = dict[str, Any](), False
-        self._parts, self._saved = tuple[bytes, ...](), 0  # and the turns that they have
-        self._since: list[tuple[str | int, bool]] = []  # actions that no part has
-        self._next: tuple[list[tuple[str | int, bool]], int | None] = ([], None)  # actions to take; as `_Turn.saved`
+        self.state = (0, (), ())
         self.waits = core_of(env).waits or any(wrapper.waits for wrapper in turn_wrappers(env))
+
+    @property
+    def state(self) -> tuple[int, tuple[str, ...], tuple[ray_hosts.Action, ...]]:
+        """The turns that the episode's bytes have, the bytes as texts, none where it is over, and the actions since."""
+        return self._saved, self._parts, self._since
+
+    @state.setter
+    def state(self, state: tuple[int, tuple[str, ...], tuple[ray_hosts.Action, ...]]) -> None:
+        self._open: _Open | None = None
+        self._is_there = False
+        self._saved, self._parts, self._since = state
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in the actor of its key."""
-        self.state = (0, ())
-        self._row = {"seed": seed, **(options or {})}
-        self._begin(str(self._row.get("episode_key")))
-        turn, moment = self._ask([])
+        self.state = (0, (), ())
+        row = {"seed": seed, **(options or {})}
+        self._open = _Open(self._actors, *self._actors.begin(str(row.get("episode_key"))))
+        turn, moment = self._ask(row=row)
         restore(self.env, moment)
         return turn.text, dict(turn.info or {})
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take a turn where the episode is; UsageError where there is none that goes on."""
         before = core_of(self.env).episode
+        if not self._parts:
+            raise UsageError(f"{core_of(self.env).env_id}: step() after the end of the episode; reset() begins another")
         if self._open is None:
-            if not self._parts:
-                raise UsageError(
-                    f"{core_of(self.env).env_id}: step() after the end of the episode; reset() begins another"
-                )
-            self._begin(origin_of(before.header.episode_key, before.header.branch))
-        save = len(self._since) + 1 >= self._actors.saved_turns
-        turn, moment = self._ask([(action, core_of(self.env).reply_cut)], save)
-        episode = _episode_of(moment)
-        turns = before.turns + episode.turns
-        restore(
-            self.env, replace(moment, episode=replace(episode, task=before.task, prompt=before.prompt, turns=turns))
-        )
+            origin = origin_of(before.header.episode_key, before.header.branch)
+            self._open = _Open(self._actors, *self._actors.begin(origin))
+        turn, moment = self._ask([(action, core_of(self.env).reply_cut)], header=before.header)
+        episode = moment.episode
+        episode = replace(episode, task=before.task, prompt=before.prompt, turns=before.turns + episode.turns)
+        restore(self.env, replace(moment, episode=episode))
         if turn.terminated or turn.truncated:
-            self.state = (0, ())
+            self.state = (0, (), ())
         return turn.text, turn.reward, turn.terminated, turn.truncated, dict(turn.info or {})
 
-    def turn(self, whole: bool = False) -> _Turn:
-        """Return the next turn as the actor needs it, also with what brings the episode there, if it lacks it."""
+    def _ask(self, actions: Sequence[ray_hosts.Action] = (), **more: Any) -> tuple[PoolTurn, Any]:
+        """Have a reset or an action taken, and the episode brought here as bytes where it is due; EnvFault for a fault."""
         assert self._open is not None, "it was begun"
-        key, (actions, saved) = self._open.key, self._next
-        if self._is_there and not whole:
-            return _Turn(key, self._spec, self._saved + len(self._since), actions=actions, saved=saved)
-        actions = [*self._since, *actions]
-        if not self._parts:
-            return _Turn(key, self._spec, 0, self._row, actions=actions, saved=saved)
-        header = core_of(self.env).episode.header
-        return _Turn(key, self._spec, self._saved, None, header, self._parts, actions, saved)
-
-    @property
-    def state(self) -> tuple[int, tuple[str, ...]]:
-        """The episode's bytes as texts, and the turns that they have; no bytes where it is over, or was never begun."""
-        if self._open is not None and (self._since or not self._parts):
-            self._ask([], save=True)
-        return self._saved, tuple(part.decode("utf-8", "surrogatepass") for part in self._parts)
-
-    @state.setter
-    def state(self, state: tuple[int, tuple[str, ...]]) -> None:
-        self._open, self._is_there, self._since = None, False, []
-        self._saved, self._parts = state[0], tuple(part.encode("utf-8", "surrogatepass") for part in state[1])
-
-    def _begin(self, episode_key: str) -> None:
-        """Choose the actor of the episode."""
-        self._open = _Open(self._actors, *self._actors.begin(episode_key))
-
-    def _ask(self, actions: list[tuple[str | int, bool]], save: bool = False) -> tuple[PoolTurn, Snapshot]:
-        """Have actions taken, and the episode brought here as bytes where it is to be saved; EnvFault for a fault."""
-        self._next = actions, self._saved if save else None
-        assert self._open is not None, "it was begun"
-        came = self._actors.ask(self._open.place, self)
-        assert came.turn is not None, "a whole episode was sent"
-        self._is_there = True
-        if came.turn.fault:
-            raise EnvFault(came.turn.fault, came.turn.retryable)
-        assert came.snapshot is not None, "no fault"
-        self._since += actions
-        if came.part:
-            self._parts, self._saved, self._since = (*self._parts, came.part), self._saved + len(self._since), []
-        return came.turn, came.snapshot
+        since = (*self._since, *actions)
+        # With its first turn there, too: from then on the actor has it with the header of a fork.
+        if self.waits or not self._is_there or len(since) >= self._actors.saved_turns:
+            more["saved"] = self._saved
+        at = self._open.key, self._spec, self._saved + len(self._since)
+        turn = ray_hosts.StepTurn(*at, self._parts, self._since, actions, **more)
+        came = self._actors.ask(self._open.place, turn, self._is_there, self.waits)
+        assert came is not None, "a whole episode was sent"
+        answer, moment, part = came
+        if answer.fault:
+            raise EnvFault(answer.fault, answer.retryable)
+        self._is_there, self._since = True, since
+        if part:
+            self._parts, self._saved, self._since = (*self._parts, part), self._saved + len(since), ()
+        return answer, moment
 
 
 register_snapshot(RemoteSteps, lambda env: env.state, lambda env, state: setattr(env, "state", state))

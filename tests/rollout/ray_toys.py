@@ -53,14 +53,14 @@ class Paid(Guess):
 
 
 class Dying(Guess):
-    """A step that takes all memory: the system kills the process, at each try where `once` is False."""
+    """A step that takes all memory: the system kills the process, at each try where `once` is False, or of one episode."""
 
-    def __init__(self, *, once: bool = True):
+    def __init__(self, *, once: bool = True, key: str = ""):
         super().__init__()
-        self.once = once
+        self.once, self.key = once, key
 
     def step(self, action):
-        if mark("dead") or not self.once:
+        if (self.episode.key == self.key and self.episode.turns) if self.key else (mark("dead") or not self.once):
             os.kill(os.getpid(), 9)
         return super().step(action)
 

@@ -16,11 +16,12 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs import Snapshot, UsageError, fork, restore, snapshot, spec_json
-from agent_envs.base.errors import MissingExtra
+from agent_envs.base.errors import EnvFault, MissingExtra
 from agent_envs.base.jsonl_log import FileInUse, Journal, read_journal
 from agent_envs.core.env import core_of
 from agent_envs.rollout import ray_backend
 from agent_envs.rollout.episode_runner import Planned
+from agent_envs.rollout.lockstep import Lockstep
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.rollout.ray_backend import Actors
 from agent_envs.rollout.run_many import RunLog, read_rows, run_many
@@ -172,6 +173,20 @@ def test_a_worker_that_the_system_kills(folder, tmp_path, agent):
 
 
 @pytest.mark.parametrize("agent", [None, ray_toys.Talker])
+def test_an_episode_that_ends_its_process_takes_no_other_one_with_it(folder, tmp_path, agent):
+    plan = plan_of("toy/Dying-v0", 5, key="k2")
+    others = [item for item in plan if item.key != "k2"]
+    list(run_many(others, ray_toys.Talker(), concurrency=5, journal=tmp_path / "threads.jsonl"))
+    with Actors(1, agent=agent) as actors:
+        services = actors.services(Services())
+        list(run_many(plan, ray_toys.Talker(), concurrency=5, journal=tmp_path / "ray.jsonl", services=services))
+    ends = rows(tmp_path / "ray.jsonl")[1:]
+    assert [row for row in ends if row["key"] != "k2"] == rows(tmp_path / "threads.jsonl")[1:]
+    (fault,) = [row["fault"] for row in ends if row["key"] == "k2"]
+    assert fault.startswith("an actor was lost again and again with episode k2: ")
+
+
+@pytest.mark.parametrize("agent", [None, ray_toys.Talker])
 def test_what_a_worker_lacks_is_one_line(folder, agent):
     with Actors(1, agent=agent) as actors:
         plan = plan_of("toy/Lacking-v0", 2)
@@ -208,12 +223,15 @@ def test_an_environment_that_ends_the_program_ends_the_run_in_one_line(folder, a
 
 
 def test_an_actor_whose_process_does_not_start_is_a_fault(folder, monkeypatch):
-    monkeypatch.setattr("agent_envs.rollout.ray_backend.PATIENCE", 1.0)
-    monkeypatch.setattr("agent_envs.rollout.ray_backend.PoolHost", ray_toys.Stillborn)
+    import ray
+
+    monkeypatch.setattr("agent_envs.rollout.ray_hosts.PoolHost", ray_toys.Stillborn)
     with Actors(1) as actors:
         services = actors.services(Services())
         ((_, result),) = run_many(plan_of(ID, 1), ray_toys.Talker(), services=services, pause_seconds=0.0)
-    assert result.status == "fault" and "its process does not start" in result.fault
+        assert result.status == "fault" and "its process does not start" in result.fault
+        lost = [id for id, row in ray._private.state.actors().items() if row["ActorClassName"] == "Stillborn"]
+        assert lost and {ray._private.state.actors(id)["State"] for id in lost} == {"DEAD"}  # and not begun for ever
 
 
 def test_an_actor_keeps_no_episode_that_no_stack_holds(folder):
@@ -318,6 +336,36 @@ def test_a_fork_and_a_snapshot_go_on_as_they_do_here(folder, saved_turns):
             other.step(None)
     assert outcomes[0] == outcomes[1]
     assert [one.header.branch for one in outcomes[1][-4:]] == ["", "b1", "b1.b2", ""]
+
+
+def test_a_fork_asks_a_service_for_nothing_again(folder):
+    (folder / "calls").unlink(missing_ok=True)
+    (folder / "fork-1.end").touch()  # its process does not end
+    with Actors(1) as actors:
+        (item,) = plan_of("toy/Paid-v0", 1)
+        env = actors.environment(gym.make(EnvSpec.from_json(item.spec)), item.spec)
+        env.reset(seed=0, options={"task": 0, "split": "test", "episode_key": "fork"})
+        for _ in range(2):
+            env.step("<luck>a</luck>")
+        fork(env, "b1").step("<luck>a</luck>")
+    assert (folder / "calls").read_text().split() == ["fork-0", "fork-1", "fork-2"]
+
+
+def test_a_fork_asks_no_actor_and_a_fault_stays_in_its_lanes(folder, monkeypatch):
+    """As in this process, where nothing outside is asked by a fork: ARPO's step goes on without those lanes."""
+
+    def lost(*arguments):
+        raise EnvFault("lost", retryable=False)
+
+    with Actors(1) as actors, Lockstep(ray_toys.Talker(), services=Services(elsewhere=actors.environment)) as lockstep:
+        lane, other = lockstep.begin(plan_of(ID, 2))
+        lockstep.step([lane, other])
+        monkeypatch.setattr(actors, "ask", lost)
+        fork = lockstep.fork(lane, "b1")
+        lockstep.step([lane, fork])
+        monkeypatch.undo()
+        lockstep.step([other])
+    assert (lane.fault, fork.fault, other.fault, len(other.walk.turns)) == ("lost", "lost", "", 2)
 
 
 def test_a_killed_driver_goes_on(tmp_path):

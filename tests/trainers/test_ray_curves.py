@@ -53,11 +53,11 @@ def test_forks_and_lanes_in_actors_have_the_curve_of_those_here(tmp_path, monkey
 
     wanted, calls, ask = run(module, kind, words, tmp_path / "here"), [], Actors.ask
 
-    def ask_and_kill(actors, place, env):
+    def ask_and_kill(actors, place, *turn):
         calls.append(place)
         if len(calls) % 80 == 0:
             ray.kill(place.handle, no_restart=False)
-        return ask(actors, place, env)
+        return ask(actors, place, *turn)
 
     monkeypatch.setattr(Actors, "ask", ask_and_kill)
     assert run(module, kind, [*words, *RAY], tmp_path / "there") == wanted
