@@ -24,6 +24,7 @@ text inside one assistant turn; prompts are in our own words, and observations a
 up group indices; groups here are the children of one tree's root.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -98,7 +99,8 @@ class GRPOSettings(ReinforcementSettings):
         super().__post_init__()
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "tasks_per_step")
-        not_negative(self, "gamma_turn", "most_env_steps", "most_tool_calls")
+        not_negative(self, "gamma_turn")
+        not_negative(self, "most_env_steps", "most_tool_calls", below=math.inf)
         if self.group_size < 2:
             raise UsageError(f"group_size={self.group_size}: advantages are relative to a group of at least 2")
 

@@ -26,6 +26,7 @@ Deviations from the report (Verlog, 2025) and from the released code (WentseChen
 11. Lanes take training tasks by turns; the release does not fix the seeds of its environments.
 """
 
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -103,7 +104,7 @@ class VerlogSettings(ReinforcementSettings):
             raise UsageError(f"env.id={self.env.id!r}: Verlog's data are turns of text; take the id without ExpA")
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "n_env", "e_len")
-        not_negative(self, "most_env_steps")
+        not_negative(self, "most_env_steps", below=math.inf)
 
 
 def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:

@@ -165,3 +165,4 @@ def test_numbers_below_0_are_refused():
         EvalSettings(tasks=-1)
     with pytest.raises(UsageError, match="optim.weight_decay=inf: give a number >= 0, below inf"):
         OptimSettings(weight_decay=float("inf"))
+    assert VerlogSettings(most_env_steps=10**7).most_env_steps == GRPOSettings(most_env_steps=10**7).most_env_steps
