@@ -35,7 +35,7 @@ PARTS = {
     "integrations": (("integrations",), 910, 910),
     "serving": (("serving",), 1_200, 1_200),
     "agent_envs": ((".",), 47_680, 47_680),  # with room for a family as `agent-envs new` writes it
-    "trainers": (("../trainers",), 8_360, 8_609),
+    "trainers": (("../trainers",), 8_360, 8_610),
     "leaderboard": (("../leaderboard",), 1_815, 1_815),
     "baselines": (("../baselines",), 2_670, 2_670),
     "benchmarks": (("../benchmarks",), 9_456, 9_456),

@@ -34,7 +34,8 @@ def not_negative(settings: Any, *names: str, prefix: str = "", below: float = 1e
     """
     for name in names:
         if not 0 <= getattr(settings, name) < below:
-            raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give a number >= 0, below {below:g}")
+            bound = "a finite number >= 0" if below == math.inf else f"a number >= 0, below {below:g}"
+            raise UsageError(f"{prefix}{name}={getattr(settings, name)}: give {bound}")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from trainers.batching import micro_batches
 from trainers.settings import ModelSettings, OptimSettings
 from trainers.training.forward import token_logprobs
 from trainers.training.models import make_accelerator
-from trainers.training.optimise import Optimiser, same_weights
+from trainers.training.optimise import Optimiser, Processes, same_weights
 
 
 def train(accelerator, lora: bool) -> dict:
@@ -29,15 +29,15 @@ def train(accelerator, lora: bool) -> dict:
     losses, norms = [], []
     for _ in range(3):
         mine = [rows[index] for index in shares[rank]]
-        tokens = torch.tensor(float(sum(sum(row.sequence.trained) for row in mine)), dtype=torch.float64)
-        denominator = accelerator.reduce(tokens, reduction="sum")
+        tokens = float(sum(sum(row.sequence.trained) for row in mine))
+        (denominator,) = Processes(accelerator).sums([tokens])
         loss = torch.zeros((), dtype=torch.float64)
         for micro in micro_batches(mine, 30, 0):
             logprobs, _ = token_logprobs(model, micro)
             part = -(logprobs * micro.advantages).sum() / denominator
             part.backward()
             loss += part.detach()
-        losses.append(accelerator.reduce(loss, reduction="sum").item())
+        losses += Processes(accelerator).sums([loss.item()])
         norms.append(optimiser.step(accelerator))
     weights = {name: parameter.detach() for name, parameter in trained.items()}
     found = {"losses": losses, "norms": norms, "weights": weights, "initial": initial, "shares": shares}
