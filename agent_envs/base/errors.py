@@ -76,7 +76,7 @@ class EnvFault(AgentEnvsError):
     def __init__(self, cause: str, retryable: bool = True, wait_seconds: float = 0.0) -> None:
         """Hold the cause, whether another attempt may help, the wait that the service asked for, and the usage so far."""
         super().__init__(cause)
-        self.cause = cause
+        self.cause = cause or "a fault without a cause"
         self.retryable = retryable
         self.wait_seconds = wait_seconds
         self.usage: dict[str, int] = {}

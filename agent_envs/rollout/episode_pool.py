@@ -354,7 +354,7 @@ class EpisodePool:
         try:
             text, *ends, info = call()
         except EnvFault as fault:
-            return PoolTurn(key, fault=fault.cause or "a fault without a cause", retryable=fault.retryable), None
+            return PoolTurn(key, fault=fault.cause, retryable=fault.retryable), None
         moment = snapshot(env)
         if moment.episode is not None:
             self._share(moment.episode)

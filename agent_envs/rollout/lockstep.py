@@ -212,4 +212,4 @@ class Lockstep(AbstractContextManager["Lockstep"]):
             lane.not_before = time.monotonic() + self._pause_seconds * 2 ** (count - 1) * (0.5 + jitter)
             lane.walk = None  # the next attempt begins in a later step, and the others of its set go on meanwhile
         else:
-            lane.fault = error.cause or "a fault without a cause"
+            lane.fault = error.cause

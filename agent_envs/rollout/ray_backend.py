@@ -10,7 +10,7 @@ an actor, and the moments that come back are put into the stack here. Every few 
 where an actor is lost, another one goes on from them and from the actions since. So does a fork.
 
 What an actor is lost with again and again is tried once more alone, in an actor that plays nothing else: an episode that ends
-its process is a fault, and takes no other one with it.
+its process is a fault, and takes no other one with it. Whole episodes that wait meanwhile go back to their own actor once.
 """
 
 import os
@@ -61,6 +61,7 @@ class _Place:
     alone: "_Place | None" = None
     handle: Any = None
     started: Any = None  # the handle whose process has answered
+    losses: int = 0  # that ended calls, however many calls one of them ended
     ended: deque[str] = field(default_factory=deque)
     queue: deque[tuple[tuple[ray_hosts.StepTurn, bool], Future[Any]]] = field(default_factory=deque)
     calling: threading.Lock = field(default_factory=threading.Lock)
@@ -154,15 +155,18 @@ class Actors(ExitStack):
         finally:
             self._keys.discard(key)
 
-    def _play(self, place: _Place, item: Planned) -> ray_hosts.PlayedLane | Lane:
-        """Have the actor of a place play an episode."""
+    def _play(self, place: _Place, item: Planned, is_back: bool = False) -> ray_hosts.PlayedLane | Lane:
+        """Have the actor of a place play an episode, perhaps one that has waited to be alone."""
         files = (self._replies, self._recording)
         try:
             result, error = self._answer(place, item.key, lambda host: host.play.remote(item, self._agent, files))
         except EnvFault as fault:
             if isinstance(fault, _Lost) and place.alone is not None:
+                losses = place.alone.losses
                 with place.alone.calling:
-                    return self._play(place.alone, item)
+                    if is_back or place.alone.losses == losses:
+                        return self._play(place.alone, item)
+                return self._play(place, item, is_back=True)  # what it was lost with has perhaps become a fault
             assert self._replies is not None, "`players` was called"
             usage = sum((Counter(reply.usage) for reply in self._replies.rows(item.key).values()), Counter[str]())
             return Lane(item, gym.make(EnvSpec.from_json(item.spec)), fault=fault.cause, usage=usage)
@@ -224,7 +228,8 @@ class Actors(ExitStack):
         self, place: _Place, pairs: Sequence[tuple[ray_hosts.StepTurn, bool]]
     ) -> list[ray_hosts.Moment | Exception]:
         """Return turns' moments, or what is to be raised; what another actor was lost with is sent again as a whole."""
-        ended = [place.ended.popleft() for _ in range(len(place.ended))]
+        with self._lock:
+            ended = [place.ended.popleft() for _ in range(len(place.ended))]
         turns = [replace(turn, header=None, parts=(), since=()) if is_there else turn for turn, is_there in pairs]
         name, recording = turns[0].key.rpartition("#")[0], self._recording
         try:
@@ -254,20 +259,23 @@ class Actors(ExitStack):
                 kind: type = ray_hosts.PoolHost if self._agent is None else ray_hosts.EpisodeHost
                 options = HOST if place.alone else HOST | ALONE
                 place.handle = self._ray.remote(**options)(kind).remote(*self._limits)
-            host = place.handle
+            host, losses = place.handle, place.losses
+            is_ready = place.started is host
         try:
-            if place.started is not host:
+            if not is_ready:
                 self._ray.get(host.__ray_ready__.remote())
-                place.started = host
+                place.started, is_ready = host, True
             return ray_hosts.answer_of(call(host))
         except self._losses as error:
             over = place.alone is None or isinstance(error, self._ray.exceptions.ActorDiedError)
-            self._ray.kill(host, no_restart=over)  # it may be one that does not answer
             with self._lock:
+                if place.losses == losses:  # else it was killed since this call began
+                    self._ray.kill(host, no_restart=over)  # it may be one that does not answer
+                    place.losses += 1
                 if over and place.handle is host:
                     place.handle = None
             line = str(error).splitlines()[0]
-            if place.started is not host:
+            if not is_ready:
                 raise EnvFault(f"an actor was lost again and again: its process does not start: {line}") from error
             raise _Lost(f"an actor was lost again and again with episode {name}: {line}", retryable=False) from error
 
@@ -310,7 +318,7 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
     def state(self, state: tuple[int, tuple[str, ...], tuple[ray_hosts.Action, ...]]) -> None:
         self._open: _Open | None = None
         self._is_there = False
-        self._saved, self._parts, self._since = state
+        self._saved, self._parts, self._since = (*state, ())[:3]  # a checkpoint of before may have no actions
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in the actor of its key."""
@@ -340,7 +348,7 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
     def _ask(self, actions: Sequence[ray_hosts.Action] = (), **more: Any) -> tuple[PoolTurn, Any]:
         """Have a reset or an action taken, and the episode brought here as bytes where it is due; EnvFault for a fault."""
         assert self._open is not None, "it was begun"
-        since = (*self._since, *actions)
+        since = (*self._since, *((_plain(action), is_cut) for action, is_cut in actions))
         # With its first turn there, too: from then on the actor has it with the header of a fork.
         if self.waits or not self._is_there or len(since) >= self._actors.saved_turns:
             more["saved"] = self._saved
@@ -355,6 +363,13 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
         if part:
             self._parts, self._saved, self._since = (*self._parts, part), self._saved + len(since), ()
         return answer, moment
+
+
+def _plain(action: Any) -> Any:
+    """Return an action that can be stored: numbers of numpy as Python's, also in the pairs that a space samples."""
+    if isinstance(action, tuple):
+        return tuple(map(_plain, action))
+    return action.tolist() if hasattr(action, "tolist") else action
 
 
 register_snapshot(RemoteSteps, lambda env: env.state, lambda env, state: setattr(env, "state", state))
