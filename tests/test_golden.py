@@ -84,9 +84,9 @@ def test_turns_are_read_as_was_promised(row):
 
 
 def test_every_id_that_a_suite_plays_is_promised_and_so_is_its_twin():
-    played = {row_of(entry.env_id).name for name in suite_names() for entry in load_suite(name).entries}
-    expected = {row.id for row in TABLE if {row.name, row.twin} & played}
-    assert expected and not expected - golden.load_promises().keys(), "python -m tests.golden --promise"
+    names = {row_of(entry.env_id).name for name in suite_names() for entry in load_suite(name).entries}
+    ids = {row.id for row in TABLE if {row.name, row.twin} & names}
+    assert ids and not ids - golden.load_promises().keys(), "python -m tests.golden --promise"
 
 
 def test_a_promised_id_leaves_for_a_higher_version_alone():

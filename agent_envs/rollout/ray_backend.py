@@ -354,9 +354,9 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
             more["saved"] = self._saved
         at = self._open.key, self._spec, self._saved + len(self._since)
         turn = ray_hosts.StepTurn(*at, self._parts, self._since, actions, **more)
-        came = self._actors.ask(self._open.place, turn, self._is_there, self.waits)
-        assert came is not None, "a whole episode was sent"
-        answer, moment, part = came
+        reply = self._actors.ask(self._open.place, turn, self._is_there, self.waits)
+        assert reply is not None, "a whole episode was sent"
+        answer, moment, part = reply
         if answer.fault:
             raise EnvFault(answer.fault, answer.retryable)
         self._is_there, self._since = True, since

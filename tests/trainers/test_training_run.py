@@ -186,8 +186,9 @@ def test_two_processes_of_torchs_launcher_train_as_one_does(whole, tmp_path):
     """The launcher that the docs name sets the ranks; the test above stands for it where seconds count."""
     spread = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "trainers.grpo"]
     words = [*SMALL, "--steps", "2", "--out", str(tmp_path / "two")]
-    quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}, "stdout": subprocess.DEVNULL}
-    subprocess.run([sys.executable, *spread, *words], check=True, timeout=300, **quiet)
+    quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}, "stdout": subprocess.PIPE}
+    printed = subprocess.run([sys.executable, *spread, *words], check=True, timeout=300, **quiet).stdout
+    assert json.loads(printed.splitlines()[-1]) == json.loads((tmp_path / "two" / "result.json").read_text())
     learnt_alike(whole[0], tmp_path / "two")
 
 
