@@ -27,7 +27,7 @@ from agent_envs.services.run_services import Services
 
 RESULTS = Path(__file__).parent / "results"
 ACTION = "<search>who built the old bridge</search>"
-BATCHES, TURNS, SECONDS = (1, 16, 256), 1024, 0.05
+BATCHES, TURNS, SECONDS, PARTS = (1, 16, 256), 1024, 0.05, 8
 RUN_TURNS, TASKS = 8, 4
 MACHINES, CORES, EPISODE_TURNS = (1, 10), 16, 20
 
@@ -66,29 +66,32 @@ def by_batch(count: int, size: int) -> dict[str, Any]:
 
     spec, hosts = spec_of(TURNS), [ray.remote(PoolHost).remote() for _ in range(count)]
     starts = [{"task": number % TASKS, "split": "train", "seed": number, "key": str(number)} for number in range(size)]
-    actions, rounds = [(row["key"], ACTION) for row in starts], max(8, TURNS // size // 8)
+    actions, rounds = [(row["key"], ACTION) for row in starts], max(3, TURNS // size // 16)
 
     def play(host: Any, first: int, batches: int) -> None:
         """Have an actor take batches, one after the other, in episodes that have had `first` turns."""
         for place in range(first, first + batches):
-            turns = [StepTurn(key, spec, place, actions=[(action, False)]) for key, action in actions]
+            turns = [StepTurn(key, spec, place, action=(action, False)) for key, action in actions]
             ray.get(host.play.remote(turns))
 
-    for host in hosts:
-        ray.get(host.play.remote([StepTurn(row["key"], spec, row=row) for row in starts]))
-        play(host, 0, 2)
-    before, here, begin = sum(map(cpu_of, hosts)), time.process_time(), time.perf_counter()
-    with ThreadPoolExecutor(count) as threads:
-        list(threads.map(play, hosts, [2] * count, [rounds] * count))
-    clock, here, turns_taken = time.perf_counter() - begin, time.process_time() - here, rounds * size * count
-    there = sum(map(cpu_of, hosts)) - before
     pool = EpisodePool(spec)
     pool.begin_many(starts)
     pool.act_many(actions)
-    alone = time.process_time()
-    for _ in range(rounds):
-        pool.act_many(actions)
-    alone = (time.process_time() - alone) / rounds / size
+    for host in hosts:
+        ray.get(host.play.remote([StepTurn(row["key"], spec, row=row) for row in starts]))
+        play(host, 0, 2)
+    clock = here = there = alone = 0.0
+    for part in range(PARTS):  # in turn, so that what slows the machine for a while slows both
+        before, start, begin = sum(map(cpu_of, hosts)), time.process_time(), time.perf_counter()
+        with ThreadPoolExecutor(count) as threads:
+            list(threads.map(play, hosts, [2 + part * rounds] * count, [rounds] * count))
+        clock, here = clock + time.perf_counter() - begin, here + time.process_time() - start
+        there += sum(map(cpu_of, hosts)) - before
+        start = time.process_time()
+        for _ in range(rounds):
+            pool.act_many(actions)
+        alone += (time.process_time() - start) / rounds / size / PARTS
+    turns_taken = PARTS * rounds * size * count
     for host in hosts:
         ray.kill(host)
     return {

@@ -337,23 +337,24 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
         if self._open is None:
             origin = origin_of(before.header.episode_key, before.header.branch)
             self._open = _Open(self._actors, *self._actors.begin(origin))
-        turn, moment = self._ask([(action, core_of(self.env).reply_cut)], header=before.header)
+        turn, moment = self._ask((_plain(action), core_of(self.env).reply_cut), header=before.header)
         episode = moment.episode
-        episode = replace(episode, task=before.task, prompt=before.prompt, turns=before.turns + episode.turns)
+        common = {"task": before.task, "prompt": before.prompt, "header": before.header}
+        episode = replace(episode, turns=before.turns + episode.turns, **common)
         restore(self.env, replace(moment, episode=episode))
         if turn.terminated or turn.truncated:
             self.state = (0, (), ())
         return turn.text, turn.reward, turn.terminated, turn.truncated, dict(turn.info or {})
 
-    def _ask(self, actions: Sequence[ray_hosts.Action] = (), **more: Any) -> tuple[PoolTurn, Any]:
+    def _ask(self, action: ray_hosts.Action | None = None, **more: Any) -> tuple[PoolTurn, Any]:
         """Have a reset or an action taken, and the episode brought here as bytes where it is due; EnvFault for a fault."""
         assert self._open is not None, "it was begun"
-        since = (*self._since, *((_plain(action), is_cut) for action, is_cut in actions))
+        since = self._since if action is None else (*self._since, action)
         # With its first turn there, too: from then on the actor has it with the header of a fork.
         if self.waits or not self._is_there or len(since) >= self._actors.saved_turns:
             more["saved"] = self._saved
         at = self._open.key, self._spec, self._saved + len(self._since)
-        turn = ray_hosts.StepTurn(*at, self._parts, self._since, actions, **more)
+        turn = ray_hosts.StepTurn(*at, self._parts, self._since, action, **more)
         reply = self._actors.ask(self._open.place, turn, self._is_there, self.waits)
         assert reply is not None, "a whole episode was sent"
         answer, moment, part = reply

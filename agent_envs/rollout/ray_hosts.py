@@ -31,7 +31,7 @@ Files = tuple["RemoteFile", Recording | None]  # a run's log of replies, and its
 
 @dataclass(frozen=True)
 class StepTurn:
-    """What an actor is to do with an episode that has had `place` turns: perhaps begin or put it, then take actions.
+    """What an actor is to do with an episode that has had `place` turns: perhaps begin or put it, then take an action.
 
     An episode that is put stands where its parts do. It takes the actions since, and then has the header, of a fork its own.
     """
@@ -41,7 +41,7 @@ class StepTurn:
     place: int = 0
     parts: Sequence[str] = ()
     since: Sequence[Action] = ()
-    actions: Sequence[Action] = ()
+    action: Action | None = None
     header: Any = None
     row: Mapping[str, Any] | None = None
     saved: int | None = None  # the turns that were saved before, where it is to be saved now
@@ -60,8 +60,11 @@ class PoolHost:
         for pool in list(self._pools.values()):
             for key in filter(pool.__contains__, ended):  # some were in the actor before this one
                 pool.drop(key)
+        moments = dict[str, Moment]()
         with authors_errors():  # whose traceback stays in this process
-            return [self._play(self._pool(turn.spec, record), turn) for turn in turns]
+            for spec in dict.fromkeys(turn.spec for turn in turns):
+                moments |= _play(self._pool(spec, record), [turn for turn in turns if turn.spec == spec])
+        return [moments.get(turn.key) for turn in turns]
 
     def _pool(self, spec: str, recording: Recording | None) -> EpisodePool:
         """Return the pool of a spec; the first call makes it, and with it the indexes that its episodes share."""
@@ -70,38 +73,46 @@ class PoolHost:
                 self._pools[spec] = EpisodePool(spec, services=Services(recording=recording))
             return self._pools[spec]
 
-    def _play(self, pool: EpisodePool, turn: StepTurn) -> Moment:
-        """Begin or put an episode that is new, and take its actions; a turn after another one than it says is not taken."""
-        key = turn.key
-        if (turn.row or turn.parts) and key in pool:
-            pool.drop(key)
-        answer = PoolTurn(key)
-        if turn.row:
-            (answer,) = pool.begin_many([{**turn.row, "key": key}])
-        elif turn.parts:
-            pool.put(key, *(part.encode(*CODE) for part in turn.parts))
-            answer = _take(pool, turn.since, answer)
-            moment: Any = pool.moment(key)
-            pool.drop(key)
-            pool.resume(key, replace(moment, episode=replace(moment.episode, header=turn.header)))
-        elif key not in pool or turn.place != len(pool.moment(key).episode.turns):  # type: ignore[union-attr]
-            return None
-        answer = _take(pool, turn.actions, answer)
-        if answer.fault:
-            return answer, None, ""
-        moment = pool.moment(key)
-        part = "" if turn.saved is None else pool.take(key, turn.saved).decode(*CODE)
-        common = {} if turn.row else {"task": None, "prompt": ()}  # the driver has both
-        episode = replace(moment.episode, turns=moment.episode.turns[-1:], state=None, **common)
-        return answer, replace(moment, episode=episode), part
+
+def _play(pool: EpisodePool, turns: Sequence[StepTurn]) -> dict[str, Moment]:
+    """Begin or put what is new, and take the actions in one call; a turn after another one than it says has no moment."""
+    answers = {turn.key: answer for turn in turns if (answer := _begin(pool, turn)) is not None}
+    going = [turn for turn in turns if turn.key in answers and not answers[turn.key].fault]
+    actions = [(turn.key, turn.action[0]) for turn in going if turn.action is not None]
+    cut = {turn.key for turn in going if turn.action is not None and turn.action[1]}
+    answers |= {answer.key: answer for answer in pool.act_many(actions, cut)}
+    return {turn.key: _moment(pool, turn, answers[turn.key]) for turn in turns if turn.key in answers}
 
 
-def _take(pool: EpisodePool, actions: Sequence[Action], answer: PoolTurn) -> PoolTurn:
-    """Take an episode's actions until a fault, and return the last answer; where there is none, the one of before."""
-    for action, is_cut in actions:
+def _begin(pool: EpisodePool, turn: StepTurn) -> PoolTurn | None:
+    """Begin or put an episode that is new, and return its last answer; None of one that is not where its turn says."""
+    key = turn.key
+    if not (turn.row or turn.parts):
+        is_there = key in pool and turn.place == len(pool.moment(key).episode.turns)  # type: ignore[union-attr]
+        return PoolTurn(key) if is_there else None
+    if key in pool:
+        pool.drop(key)
+    if turn.row:
+        return pool.begin_many([{**turn.row, "key": key}])[0]
+    pool.put(key, *(part.encode(*CODE) for part in turn.parts))
+    answer = PoolTurn(key)
+    for action, is_cut in turn.since:
         if not answer.fault:
-            (answer,) = pool.act_many([(answer.key, action)], [answer.key] * is_cut)
+            (answer,) = pool.act_many([(key, action)], [key] * is_cut)
+    moment: Any = pool.moment(key)
+    pool.drop(key)
+    pool.resume(key, replace(moment, episode=replace(moment.episode, header=turn.header)))
     return answer
+
+
+def _moment(pool: EpisodePool, turn: StepTurn, answer: PoolTurn) -> Moment:
+    """Return an answer with its episode's moment, less what the driver has, and bytes where they are asked for."""
+    if answer.fault:
+        return answer, None, ""
+    moment: Any = pool.moment(turn.key)
+    part = "" if turn.saved is None else pool.take(turn.key, turn.saved).decode(*CODE)
+    less = {"state": None} if turn.row else {"state": None, "task": None, "prompt": (), "header": None}
+    return answer, replace(moment, episode=replace(moment.episode, turns=moment.episode.turns[-1:], **less)), part
 
 
 class EpisodeHost:
