@@ -27,7 +27,7 @@ from agent_envs.services.run_services import Services
 
 RESULTS = Path(__file__).parent / "results"
 ACTION = "<search>who built the old bridge</search>"
-BATCHES, TURNS, SECONDS, PARTS = (1, 16, 256), 1024, 0.05, 8
+BATCHES, TURNS, SECONDS, REPEATS = (1, 16, 256), 1024, 0.05, 8
 RUN_TURNS, TASKS = 8, 4
 MACHINES, CORES, EPISODE_TURNS = (1, 10), 16, 20
 
@@ -81,7 +81,7 @@ def by_batch(count: int, size: int) -> dict[str, Any]:
         ray.get(host.play.remote([StepTurn(row["key"], spec, row=row) for row in starts]))
         play(host, 0, 2)
     clock = here = there = alone = 0.0
-    for part in range(PARTS):  # in turn, so that what slows the machine for a while slows both
+    for part in range(REPEATS):  # in turn, so that what slows the machine for a while slows both
         before, start, begin = sum(map(cpu_of, hosts)), time.process_time(), time.perf_counter()
         with ThreadPoolExecutor(count) as threads:
             list(threads.map(play, hosts, [2 + part * rounds] * count, [rounds] * count))
@@ -90,8 +90,8 @@ def by_batch(count: int, size: int) -> dict[str, Any]:
         start = time.process_time()
         for _ in range(rounds):
             pool.act_many(actions)
-        alone += (time.process_time() - start) / rounds / size / PARTS
-    turns_taken = PARTS * rounds * size * count
+        alone += (time.process_time() - start) / rounds / size / REPEATS
+    turns_taken = REPEATS * rounds * size * count
     for host in hosts:
         ray.kill(host)
     return {

@@ -6,7 +6,7 @@ it: an actor that takes the place of a lost one plays the episode again with the
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,8 @@ from agent_envs.services.run_services import Services
 
 CODE = ("utf-8", "surrogatepass")
 Action = tuple[str | int, bool]  # with whether a limit cut the reply
-# Of a turn: the answer, the moment with that turn alone but after a fault, bytes where asked; None of an unknown episode.
+# Of a turn: the answer; the moment with that turn alone and, but at a reset, no header, task and prompt, None after a fault;
+# bytes where asked. None of an episode that is not there, or a key that came before in the call.
 Moment = tuple[PoolTurn, Snapshot | None, str] | None
 Files = tuple["RemoteFile", Recording | None]  # a run's log of replies, and its recording
 
@@ -59,12 +60,15 @@ class PoolHost:
         """Drop the episodes that have ended, and return the moment of each turn, in order; the recording is the run's."""
         for pool in list(self._pools.values()):
             for key in filter(pool.__contains__, ended):  # some were in the actor before this one
-                pool.drop(key)
-        moments = dict[str, Moment]()
+                with suppress(UsageError):  # a call that the driver gave up still steps it: it stays
+                    pool.drop(key)
+        first, moments = dict[str, StepTurn](), dict[str, Moment]()
+        for turn in turns:
+            first.setdefault(turn.key, turn)
         with authors_errors():  # whose traceback stays in this process
             for spec in dict.fromkeys(turn.spec for turn in turns):
-                moments |= _play(self._pool(spec, record), [turn for turn in turns if turn.spec == spec])
-        return [moments.get(turn.key) for turn in turns]
+                moments |= _play(self._pool(spec, record), [turn for turn in first.values() if turn.spec == spec])
+        return [moments.get(turn.key) if turn is first[turn.key] else None for turn in turns]
 
     def _pool(self, spec: str, recording: Recording | None) -> EpisodePool:
         """Return the pool of a spec; the first call makes it, and with it the indexes that its episodes share."""
@@ -75,17 +79,17 @@ class PoolHost:
 
 
 def _play(pool: EpisodePool, turns: Sequence[StepTurn]) -> dict[str, Moment]:
-    """Begin or put what is new, and take the actions in one call; a turn after another one than it says has no moment."""
+    """Begin or put what is new, take the actions in one call, and return moments by key, of what is where its turn says."""
     answers = {turn.key: answer for turn in turns if (answer := _begin(pool, turn)) is not None}
-    going = [turn for turn in turns if turn.key in answers and not answers[turn.key].fault]
-    actions = [(turn.key, turn.action[0]) for turn in going if turn.action is not None]
-    cut = {turn.key for turn in going if turn.action is not None and turn.action[1]}
+    to_act = [turn for turn in turns if turn.key in answers and not answers[turn.key].fault]
+    actions = [(turn.key, turn.action[0]) for turn in to_act if turn.action is not None]
+    cut = {turn.key for turn in to_act if turn.action is not None and turn.action[1]}
     answers |= {answer.key: answer for answer in pool.act_many(actions, cut)}
     return {turn.key: _moment(pool, turn, answers[turn.key]) for turn in turns if turn.key in answers}
 
 
 def _begin(pool: EpisodePool, turn: StepTurn) -> PoolTurn | None:
-    """Begin or put an episode that is new, and return its last answer; None of one that is not where its turn says."""
+    """Begin or put an episode that is new, and return its last answer; None where the episode has not had `place` turns."""
     key = turn.key
     if not (turn.row or turn.parts):
         is_there = key in pool and turn.place == len(pool.moment(key).episode.turns)  # type: ignore[union-attr]
@@ -105,14 +109,14 @@ def _begin(pool: EpisodePool, turn: StepTurn) -> PoolTurn | None:
     return answer
 
 
-def _moment(pool: EpisodePool, turn: StepTurn, answer: PoolTurn) -> Moment:
+def _moment(pool: EpisodePool, turn: StepTurn, answer: PoolTurn) -> tuple[PoolTurn, Snapshot | None, str]:
     """Return an answer with its episode's moment, less what the driver has, and bytes where they are asked for."""
     if answer.fault:
         return answer, None, ""
     moment: Any = pool.moment(turn.key)
     part = "" if turn.saved is None else pool.take(turn.key, turn.saved).decode(*CODE)
-    less = {"state": None} if turn.row else {"state": None, "task": None, "prompt": (), "header": None}
-    return answer, replace(moment, episode=replace(moment.episode, turns=moment.episode.turns[-1:], **less)), part
+    left_out = {"state": None} if turn.row else {"state": None, "task": None, "prompt": (), "header": None}
+    return answer, replace(moment, episode=replace(moment.episode, turns=moment.episode.turns[-1:], **left_out)), part
 
 
 class EpisodeHost:

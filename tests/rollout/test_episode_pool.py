@@ -14,6 +14,7 @@ from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Outcome
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.policy import CompanionPolicy
+from agent_envs.rollout.ray_hosts import PoolHost, StepTurn
 from agent_envs.wrappers import Memory, TurnLimit
 from tests.integrations import toys  # noqa: F401 - registers its ids
 from tests.needs import needs
@@ -305,3 +306,21 @@ def test_the_record_of_an_episode_is_there_until_it_is_dropped():
     assert record.turns[-1].terminated and [turn.action for turn in record.turns] == ["<answer>1</answer>"]
     pool.drop("a")
     assert "a" not in pool
+
+
+def test_an_actor_takes_the_turns_of_a_call_as_a_pool_would():
+    spec, pool = spec_json(gym.make(ID)), EpisodePool(ID)
+    host, rows = PoolHost(), [{"task": 0, "split": "train", "seed": seed, "key": str(seed)} for seed in range(3)]
+    begun = host.play([StepTurn(row["key"], spec, row=row, saved=0) for row in rows])
+    assert [answer for answer, _, _ in begun] == pool.begin_many(rows)
+    turns = [StepTurn(row["key"], spec, action=(GUESSES[0], False)) for row in rows]
+    strange = [StepTurn("new", spec, action=(GUESSES[0], False)), StepTurn("0", spec, action=(GUESSES[3], False))]
+    moments = host.play([*turns, *strange])  # one that is not there, one twice
+    assert [moment[0] for moment in moments[:3]] == pool.act_many([(row["key"], GUESSES[0]) for row in rows])
+    assert moments[3:] == [None, None] and host.play(turns) == [None] * 3  # taken before
+    header = begun[0][1].episode.header
+    fork = StepTurn("fork", spec, 1, [begun[0][2]], [(GUESSES[0], False)], (GUESSES[3], False), header)
+    ((answer, moment, _),) = host.play([fork], ended=["0", "lost"])
+    assert seen(answer) == seen(pool.act_many([("0", GUESSES[3])])[0])
+    assert (len(moment.episode.turns), moment.episode.header) == (1, None)
+    assert host.play([StepTurn("0", spec, 1, action=(GUESSES[3], False))]) == [None]
