@@ -339,8 +339,8 @@ class RemoteSteps(gym.Wrapper[Any, Any, Any, Any]):
             self._open = _Open(self._actors, *self._actors.begin(origin))
         turn, moment = self._ask((_plain(action), core_of(self.env).reply_cut), header=before.header)
         episode = moment.episode
-        held = {"task": before.task, "prompt": before.prompt, "header": before.header}
-        episode = replace(episode, turns=before.turns + episode.turns, **held)
+        own = {"task": before.task, "prompt": before.prompt, "header": before.header}
+        episode = replace(episode, turns=before.turns + episode.turns, **own)
         restore(self.env, replace(moment, episode=episode))
         if turn.terminated or turn.truncated:
             self.state = (0, (), ())
