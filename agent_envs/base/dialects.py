@@ -24,9 +24,8 @@ MAX_CALLS = 64  # in one text
 # the end of its message closes, and Mistral's [THINK]; and JSON calls.
 _TAG = r"[<◁](?:(/?)(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning)[ \t\n]{,9}[>▷]|\|(?:channel\|>analysis<\|message|(end))\|>)"
 _THOUGHT = re.compile(f"{_TAG}()()()", re.IGNORECASE)
-_THOUGHT_OR_CALL = re.compile(  # which takes longer to look for
-    rf"{_TAG}|(?-i:\[(/?)THINK\]|(<tool_call>(?=\s*+[{{\[]))|(</tool_call>))", re.IGNORECASE
-)
+# It takes longer to look for.
+_THOUGHT_OR_CALL = re.compile(rf"{_TAG}|(?-i:\[(/?)THINK\]|(<tool_call>(?=\s*+[{{\[]))|(</tool_call>))", re.IGNORECASE)
 
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```[a-z_]*\n(.*)\n```", re.DOTALL)

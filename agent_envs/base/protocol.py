@@ -252,12 +252,10 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     """Return a JSON text's call, {} for absent arguments; Malformed with the reason if too long, too deep or no such JSON."""
     if len(body) > MAX_CALL_CHARACTERS:
         return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
-    if (
-        body.count("{") + body.count("[") > MAX_CALL_DEPTH < _depth(body)
-    ):  # Python's own reader's depth depends on its version
+    if is_too_deep(body, MAX_CALL_DEPTH):
         return Malformed(f"the tool call is nested more than {MAX_CALL_DEPTH} deep")
     try:
-        value = sound_json(body)
+        value = _decode(body)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not _CALL_KEYS.issuperset(value):
             return Malformed('a tool call is {"name": "...", "arguments": {...}}')
         arguments = value.get("arguments", {})
@@ -279,11 +277,17 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-# Parses JSON; ValueError for NaN and the infinities, too. `json.loads` would make a decoder for each text.
-sound_json = json.JSONDecoder(parse_constant=_no_constant).decode
+_decode = json.JSONDecoder(parse_constant=_no_constant).decode  # `json.loads` would make a decoder for each text
 
 
-def _depth(text: str) -> int:
-    """Count how many brackets at most are open at once in a JSON text, those inside its strings left out."""
+def is_too_deep(text: str, most: int = MAX_CALL_DEPTH) -> bool:
+    """Tell whether a JSON text has more levels: where a reader's stack ends, garbage that is collected is not closed."""
     steps = ((match[0] in "[{") - (match[0] in "]}") for match in _BRACKETS.finditer(text))
-    return max(accumulate(steps, initial=0))
+    return text.count("{") + text.count("[") > most < max(accumulate(steps, initial=0))
+
+
+def sound_json(text: str) -> object:
+    """Return the value of a JSON text; ValueError for no JSON, NaN, an infinity or more than MAX_CALL_DEPTH levels."""
+    if is_too_deep(text):
+        raise ValueError(f"more than {MAX_CALL_DEPTH} levels")
+    return _decode(text)

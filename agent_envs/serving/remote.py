@@ -148,7 +148,7 @@ class Remote(TurnEnv):
         )
         try:
             answer = parse_json(reply.body)
-        except (ValueError, RecursionError):
+        except ValueError:
             answer = None
         if not isinstance(answer, dict):
             raise EnvFault(

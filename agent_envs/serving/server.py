@@ -335,7 +335,7 @@ def read_object(text: bytes) -> Data:
     """Return the JSON object of a text; WireError for anything else."""
     try:
         value = parse_json(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise WireError("INVALID_JSON", f"no sound JSON text ({type(error).__name__})") from error
     if not isinstance(value, dict):
         raise WireError("VALIDATION_ERROR", "a message is a JSON object")

@@ -5,6 +5,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agent_envs.base.protocol import is_too_deep
+
 Ask = Callable[[str, str], str]  # (name of the argument, what it has to be) -> what was typed
 
 
@@ -39,9 +41,8 @@ def _ask_argument(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
         return filled(schema, ask, f"{name}.")
     if kind == "array" and isinstance(items, Mapping) and items.get("properties"):
         rows: list[dict[str, Any]] = []
-        while row := filled(
-            items, ask, f"{name} {len(rows) + 1}, "
-        ):  # an object of which nothing is given ends the list
+        # An object of which nothing is given ends the list.
+        while row := filled(items, ask, f"{name} {len(rows) + 1}, "):
             rows.append(row)
         return rows or None
     read, form = _TYPES.get(kind, (json_or_text, ""))
@@ -83,10 +84,10 @@ def _list(text: str) -> list[Any]:
 
 
 def json_or_text(text: str) -> Any:
-    """Return the value of a JSON text, or the text where it is none."""
+    """Return the value of a JSON text, or the text where it is none, or has more than MAX_CALL_DEPTH levels."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return text if is_too_deep(text) else json.loads(text)
+    except ValueError:
         return text
 
 

@@ -66,11 +66,11 @@ class Dying(Guess):
 
 
 class Greedy(Guess):
-    """A step that takes 5 GB once, and then waits for its end."""
+    """A step that takes three fifths of the memory that is free, once, and then waits for its end."""
 
     def step(self, action):
         if mark("greedy"):
-            taken = [b"x" * 10**8 for _ in range(50)]
+            taken = [b"x" * 10**8 for _ in range(int(memory()[1] * 0.6 / 1e8))]
             time.sleep(60)
             del taken
         return super().step(action)
@@ -176,11 +176,10 @@ class Again:
         return [Reply(self._turns[request.episode_key][request.turn - 1].action) for request in requests]
 
 
-def memory_share(more):
-    """The share of the machine's memory that is in use with so many bytes more."""
+def memory():
+    """The bytes of memory that the machine has, and those that are free."""
     rows = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    total, free = (int(rows[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
-    return (total - free + more) / total
+    return tuple(int(rows[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
 
 
 def losses(actors):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from agent_envs.base.dialects import outside_thoughts
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
-from agent_envs.base.protocol import Call, Malformed, Say
+from agent_envs.base.protocol import Call, Malformed, Say, is_too_deep
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.conversation_view import ConversationView, Participant, ViewCheck, ViewEntry
 from agent_envs.core.env import TurnEnv
@@ -249,10 +249,10 @@ def _lines(diffs: list[Difference]) -> list[str]:
 
 def _lay_out(content: str) -> str:
     """Return a JSON result with a line for each member; unchanged where it is no JSON or would grow too much."""
-    if content[:1] not in ("{", "["):
+    if content[:1] not in ("{", "[") or is_too_deep(content):
         return content
     try:
         spread = json.dumps(json.loads(content), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
+    except ValueError:
         return content
     return spread if len(spread) < 4 * len(content) + 1_000 else content

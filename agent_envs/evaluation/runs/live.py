@@ -190,9 +190,8 @@ class CountedPolicy:
         """Ask the agent and return its replies, counting the call and each reply's turn and tokens."""
         self._count(calls=1)
         replies = self._policy.act(requests)
-        rows = (
-            replies if isinstance(replies, list | tuple) else ()
-        )  # what is wrong with others is told by who plays them
+        # What is wrong with others is told by who plays them.
+        rows = replies if isinstance(replies, list | tuple) else ()
         for usage in (reply.usage for reply in rows if isinstance(reply, Reply)):
             tokens = usage.get("input", 0) + usage.get("output", 0)
             self._count(turns=1, tokens=tokens, uncounted=usage.get("uncounted", 0))

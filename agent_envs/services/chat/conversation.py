@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.messages import Role, ToolCall
-from agent_envs.base.protocol import Call, ToolCallProtocol
+from agent_envs.base.protocol import Call, ToolCallProtocol, sound_json
 from agent_envs.base.serialization import canonical_json
 from agent_envs.services.chat.model import ChatRequest
 
@@ -108,8 +108,8 @@ def read_native_call(call_id: str, name: str | None, arguments: Any) -> ToolCall
     """Return a service's call; where it has no name, or no JSON object, the text that shows the policy's mistake."""
     if isinstance(arguments, str):
         try:
-            value = json.loads(arguments) if arguments.strip() else {}
-        except (ValueError, RecursionError):
+            value = sound_json(arguments) if arguments.strip() else {}
+        except ValueError:
             value = arguments
     else:
         value = {} if arguments is None else arguments

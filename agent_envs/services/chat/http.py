@@ -295,7 +295,7 @@ def _model_rows(body: bytes) -> dict[str, dict[str, Any]]:
     """Return the rows of a list of models by id, and by llama.cpp's aliases; none where it is no such list."""
     try:
         rows = member(parse_json(body), "data", list) or []
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     names = (
         (name, row) for row in rows[:10_000] for name in (member(row, "id", str), *(member(row, "aliases", list) or ()))

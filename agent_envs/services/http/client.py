@@ -114,7 +114,7 @@ class HttpClient(Uncopied):
             raise refusal(reply.status, reply.headers, reply.body, place, url, secrets_of(url, headers or {}))
         try:
             return parse_json(reply.body)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             why = f"answered {reply.status} with a body that is not sound JSON ({type(error).__name__})"
             raise EnvFault(f"{place}: {why}") from None
 

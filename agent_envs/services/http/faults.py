@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.protocol import is_too_deep
 from agent_envs.base.terminal import visible
 
 RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
@@ -156,27 +157,11 @@ def sign_of(error: BaseException) -> BaseException | None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON text; ValueError for no JSON or UTF-8, NaN or over 100 levels, RecursionError for very many.
-
-    Raises:
-        ValueError: it is no JSON, not UTF-8, or holds NaN, an infinity or more than MAX_DEPTH levels.
-        RecursionError: it holds very many levels.
-    """
-    value = json.loads(body.decode("utf-8-sig"), parse_constant=_finite, parse_float=_finite)
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-        _bound_depth(value)
-    return value
-
-
-def _bound_depth(value: Any) -> None:
-    """Raise ValueError if JSON is nested more deeply than `MAX_DEPTH`."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
-        level = [item for item in level if isinstance(item, dict | list)]
-        if not level:
-            return
-    raise ValueError(f"more than {MAX_DEPTH} levels")
+    """Return the value of a JSON text; ValueError for no JSON or UTF-8, NaN, an infinity or more than MAX_DEPTH levels."""
+    text = body.decode("utf-8-sig")
+    if is_too_deep(text, MAX_DEPTH):
+        raise ValueError(f"more than {MAX_DEPTH} levels")
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
 
 
 def _finite(text: str) -> float:

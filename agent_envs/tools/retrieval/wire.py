@@ -8,13 +8,13 @@ The published servers differ in small ways (bare documents without scores, no id
 one list in place of a list of lists); all of these are read, and nothing else is.
 """
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from agent_envs.base.documents import Hit, Passage
 from agent_envs.base.errors import EnvFault
+from agent_envs.base.protocol import sound_json
 from agent_envs.base.serialization import sha256_text
 
 MAX_QUERIES = 4_096  # Search-R1's trainer sends a rollout batch at once: 512 prompts x 5
@@ -41,10 +41,9 @@ class SearchRequest:
 def read_request(body: bytes) -> SearchRequest:
     """Parse a request's body, by default 3 passages and no scores; BadRequest for another form or beyond the limits."""
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        what = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-        raise BadRequest(f"the body is no JSON text: {what}") from None
+        value = sound_json(body.decode())
+    except ValueError as error:
+        raise BadRequest(f"the body is no JSON text: {str(error)[:200]}") from None
     if not isinstance(value, dict) or ("query" in value) == ("queries" in value):
         raise BadRequest('the body must be an object with either "queries", a list of texts, or "query", a text')
     queries = value["queries"] if "queries" in value else [value["query"]]
@@ -60,11 +59,6 @@ def read_request(body: bytes) -> SearchRequest:
     if scores is not None and not isinstance(scores, bool):
         raise BadRequest('"return_scores" must be true or false')
     return SearchRequest(tuple(whole(query) for query in queries), top_k, bool(scores))
-
-
-def _refuse_constant(name: str) -> None:
-    """Raise ValueError for a constant that JSON does not have, such as NaN."""
-    raise ValueError(f"{name} is no JSON")
 
 
 def wire_hit(hit: Hit) -> dict[str, Any]:

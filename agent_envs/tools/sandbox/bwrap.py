@@ -8,7 +8,6 @@ for nothing can be written anywhere; and a session is brought back by running it
 
 import atexit
 import contextlib
-import json
 import os
 import secrets
 import select
@@ -19,6 +18,7 @@ import threading
 from typing import Any
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.protocol import sound_json
 from agent_envs.tools.sandbox.fork_server import ANSWER_SECONDS, Child, ForkServer, Starter
 from agent_envs.tools.sandbox.harness import LENGTH, framed
 from agent_envs.tools.sandbox.port import ExecResult, Limits, SandboxSpec
@@ -254,8 +254,8 @@ class _CellExchange:
 def _check_answer(body: bytes, size: int, nonce: str) -> dict[str, Any]:
     """Return an answer that a harness gave to this very cell; empty if it is anything else."""
     try:
-        reply = json.loads(body) if len(body) == size else None
-    except (ValueError, RecursionError):
+        reply = sound_json(body.decode()) if len(body) == size else None
+    except ValueError:
         return {}
     if not isinstance(reply, dict) or set(reply) != {"nonce", "status", "value", "error"}:
         return {}
