@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate
+from typing import Any
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, state_type
@@ -252,7 +253,7 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     """Return a JSON text's call, {} for absent arguments; Malformed with the reason if too long, too deep or no such JSON."""
     if len(body) > MAX_CALL_CHARACTERS:
         return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
-    if is_too_deep(body, MAX_CALL_DEPTH):
+    if is_too_deep(body):
         return Malformed(f"the tool call is nested more than {MAX_CALL_DEPTH} deep")
     try:
         value = _decode(body)
@@ -283,11 +284,11 @@ _decode = json.JSONDecoder(parse_constant=_no_constant).decode  # `json.loads` w
 def is_too_deep(text: str, most: int = MAX_CALL_DEPTH) -> bool:
     """Tell whether a JSON text has more levels: where a reader's stack ends, garbage that is collected is not closed."""
     steps = ((match[0] in "[{") - (match[0] in "]}") for match in _BRACKETS.finditer(text))
-    return text.count("{") + text.count("[") > most < max(accumulate(steps, initial=0))
+    return text.count("{") + text.count("[") > most and any(level > most for level in accumulate(steps))
 
 
-def sound_json(text: str) -> object:
-    """Return the value of a JSON text; ValueError for no JSON, NaN, an infinity or more than MAX_CALL_DEPTH levels."""
-    if is_too_deep(text):
-        raise ValueError(f"more than {MAX_CALL_DEPTH} levels")
+def sound_json(text: str, most: int = MAX_CALL_DEPTH) -> Any:
+    """Return the value of a JSON text; ValueError for no JSON, NaN, an infinity or more than `most` levels."""
+    if is_too_deep(text, most):
+        raise ValueError(f"more than {most} levels")
     return _decode(text)

@@ -1,7 +1,6 @@
 """The verb `play`: a person reads, names an action or a tool and gives its arguments, and is told at the end what it paid."""
 
 import contextlib
-import json
 import re
 import shutil
 import sys
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_envs.base.protocol import sound_json
 from agent_envs.base.terminal import show, visible
 from agent_envs.cli.options import Arguments, EnvId, make_env
 
@@ -143,8 +143,8 @@ def _lay_out(line: str, columns: int) -> str:
     from rich.pretty import pretty_repr
 
     try:
-        return pretty_repr(json.loads(line), max_width=columns) if line[0] in "{[" else line
-    except (ValueError, RecursionError):
+        return pretty_repr(sound_json(line), max_width=columns) if line[0] in "{[" else line
+    except ValueError:
         return line
 
 

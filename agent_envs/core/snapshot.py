@@ -6,7 +6,6 @@ own wrappers that `make` adds are known; any other must be ours (`TurnWrapper`) 
 """
 
 import copy
-import json
 import re
 from collections import deque
 from collections.abc import Callable
@@ -20,11 +19,13 @@ from gymnasium.spaces import OneOf
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.protocol import sound_json
 from agent_envs.base.serialization import cached_text, decode_state, digest, stored_text
 from agent_envs.base.type_checks import attribute_fits, misfit
 from agent_envs.core.env import Episode, TurnWrapper, core_of
 
 FORMAT, OLD_FORMAT = "agent-envs/snapshot@2", "agent-envs/snapshot@1"
+MAX_LEVELS = 200  # of the JSON of a snapshot; those of our ids have 22 at most
 Get = Callable[[Any], Any]
 Set = Callable[[Any, Any], None]
 _BRANCH = re.compile(r"[A-Za-z0-9_-]+")
@@ -71,7 +72,7 @@ class Snapshot:
             body: Any = None
             turns: list[Any] = []
             for data in parts:
-                outer = json.loads(data.decode("utf-8", "surrogatepass"))
+                outer = sound_json(data.decode("utf-8", "surrogatepass"), MAX_LEVELS)
                 body, since = outer["body"], outer.get("since", 0)
                 if since > len(turns):
                     raise UsageError(f"these bytes go on from turn {since}: give the parts before them, too")

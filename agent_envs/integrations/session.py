@@ -15,6 +15,7 @@ import gymnasium as gym
 from agent_envs.base.arguments import display_value, whole_numbers
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import sound_json
 from agent_envs.base.serialization import plain_value
 from agent_envs.core.env import core_of, spec_json
 from agent_envs.core.registry import NAMESPACE, full_id
@@ -206,8 +207,8 @@ def _merged(row: Any, options: Row) -> Row:
 def _arguments(kwargs: Any) -> Row:
     """Return the arguments of an environment from a row, where they may be JSON text; UsageError where they are none."""
     try:
-        arguments = json.loads(kwargs) if isinstance(kwargs, str) else kwargs
-    except (ValueError, RecursionError):
+        arguments = sound_json(kwargs) if isinstance(kwargs, str) else kwargs
+    except ValueError:
         arguments = None
     names = arguments if isinstance(arguments, Mapping) else [None]
     if "id" in names or not all(isinstance(name, str) for name in names):

@@ -22,6 +22,7 @@ from agent_envs.checker.env_under_test import CheckSkipped
 from agent_envs.checker.third_party import Step, ThirdPartyEnv, random_text
 from agent_envs.integrations import openenv, verifiers
 from agent_envs.integrations.session import Row
+from agent_envs.services.http.faults import parse_json
 
 MOST_TASKS = 256  # of a taskset that are listed
 MOST_SECONDS = 60  # for an episode of verifiers' to go on, or to be left
@@ -127,7 +128,7 @@ class ServedEnv:
         self.name, self.url, self.flaw, self.solved = name, url, "", solved
         self.client = openenv.client(url)
         try:
-            schema = httpx.get(f"{url.rstrip('/')}/schema", timeout=30).raise_for_status().json()["action"]
+            schema = parse_json(httpx.get(f"{url.rstrip('/')}/schema", timeout=30).raise_for_status().content)["action"]
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
             raise EnvFault(f"check {name}: no server of OpenEnv's answers there: {error!r}"[:300]) from error
         fields = {key: row for key, row in schema.get("properties", {}).items() if key != "metadata"}

@@ -85,6 +85,10 @@ def test_a_server_that_is_away_is_a_fault_and_no_finding(served, monkeypatch):
     monkeypatch.setattr(openenv, "client", lambda url: Client())
     with pytest.raises(EnvFault, match="no server of OpenEnv's answers"):
         third_party_env("openenv:nowhere", {})
+    deep = httpx.Response(200, content=b"[" * 5_000, request=httpx.Request("GET", URL))
+    monkeypatch.setattr(httpx, "get", lambda url, timeout: deep)
+    with pytest.raises(EnvFault, match="no server of OpenEnv's answers"):
+        third_party_env(f"openenv:{URL}", {})
     served({"message": TEXT})
     env = third_party_env(f"openenv:{URL}", {})
     monkeypatch.setattr(Client, "away", True)

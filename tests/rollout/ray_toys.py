@@ -66,11 +66,11 @@ class Dying(Guess):
 
 
 class Greedy(Guess):
-    """A step that takes three fifths of the memory that is free, once, and then waits for its end."""
+    """A step that takes four fifths of the memory that is free, once, if it is not ended before."""
 
     def step(self, action):
         if mark("greedy"):
-            taken = [b"x" * 10**8 for _ in range(int(memory()[1] * 0.6 / 1e8))]
+            taken = [b"x" * 10**8 for _ in range(int(memory()[1] * 0.8 / 1e8))]
             time.sleep(60)
             del taken
         return super().step(action)

@@ -7,7 +7,6 @@ environment, which is made only where the class has such companions and a task i
 in the cache folder (`NumbersCache`) for as long as journal, settings and code are the same.
 """
 
-import json
 import math
 import re
 from collections import Counter
@@ -24,7 +23,7 @@ from agent_envs.base.caches import load_rows, place_of, save_rows
 from agent_envs.base.dialects import TOLERATED
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.messages import ToolCall
-from agent_envs.base.protocol import Answer, Call, Malformed, Say
+from agent_envs.base.protocol import Answer, Call, Malformed, Say, sound_json
 from agent_envs.base.serialization import sha256_file
 from agent_envs.base.type_checks import misfit
 from agent_envs.core.env import core_of
@@ -181,8 +180,8 @@ def _prose(turn: Turn) -> int:
 def _payload(call: ToolCall) -> int:
     """Count the characters of a call's argument values; the whole text where it is no JSON object."""
     try:
-        values = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+        values = sound_json(call.arguments)
+    except ValueError:
         values = None
     if not isinstance(values, dict):  # no environment writes such a call; a run's file may hold one
         return len(call.arguments)

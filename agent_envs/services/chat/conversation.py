@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.messages import Role, ToolCall
-from agent_envs.base.protocol import Call, ToolCallProtocol, sound_json
+from agent_envs.base.protocol import MAX_CALL_DEPTH, Call, ToolCallProtocol, is_too_deep, sound_json
 from agent_envs.base.serialization import canonical_json
 from agent_envs.services.chat.model import ChatRequest
 
@@ -106,15 +106,17 @@ def tools_text(tools: Sequence[dict[str, Any]]) -> str:
 
 def read_native_call(call_id: str, name: str | None, arguments: Any) -> ToolCall | str:
     """Return a service's call; where it has no name, or no JSON object, the text that shows the policy's mistake."""
+    # The call is a level more than its arguments; what is too deep stays as it is, and is refused as a turn for that.
+    is_deep = isinstance(arguments, str) and is_too_deep(arguments, MAX_CALL_DEPTH - 1)
     if isinstance(arguments, str):
         try:
-            value = sound_json(arguments) if arguments.strip() else {}
+            value = arguments if is_deep else sound_json(arguments) if arguments.strip() else {}
         except ValueError:
             value = arguments
     else:
         value = {} if arguments is None else arguments
     try:
-        text = canonical_json(value).encode("utf-8", "replace").decode("utf-8")
+        text = clean(arguments if is_deep else canonical_json(value))
     except (ValueError, RecursionError):
         value, text = arguments, canonical_json(str(arguments))
     if name is None:

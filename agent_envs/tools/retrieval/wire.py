@@ -8,6 +8,7 @@ The published servers differ in small ways (bare documents without scores, no id
 one list in place of a list of lists); all of these are read, and nothing else is.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class SearchRequest:
 def read_request(body: bytes) -> SearchRequest:
     """Parse a request's body, by default 3 passages and no scores; BadRequest for another form or beyond the limits."""
     try:
-        value = sound_json(body.decode())
+        value = sound_json(body.decode(json.detect_encoding(body), "surrogatepass"))
     except ValueError as error:
         raise BadRequest(f"the body is no JSON text: {str(error)[:200]}") from None
     if not isinstance(value, dict) or ("query" in value) == ("queries" in value):

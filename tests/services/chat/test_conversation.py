@@ -89,6 +89,14 @@ def test_broken_arguments_become_text_that_an_environment_explains(arguments):
     assert isinstance(ToolCallProtocol().parse(text), Malformed)
 
 
+def test_arguments_that_are_too_deep_are_refused_for_that():
+    """The call is a level more than they are."""
+    for levels in (63, 64, 5_000):
+        text = read_native_call("c", "find", '{"a":' * levels + "1" + "}" * levels)
+        deep = Malformed("the tool call is nested more than 64 deep")
+        assert isinstance(text, ToolCall) if levels == 63 else ToolCallProtocol().parse(text) == deep
+
+
 @pytest.mark.parametrize("arguments", ['{"q": 1}', {"q": 1}])
 def test_sound_arguments_are_a_call(arguments):
     assert read_native_call("c", "find", arguments) == ToolCall("c", "find", '{"q":1}')

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent_envs.tools import listening
+from agent_envs.tools.retrieval.wire import read_request
 from tests.retriever_server import running_server
 from tests.tools.retrieval.remote.conftest import CORPUS, ask, raw
 
@@ -130,3 +131,8 @@ def test_slow_clients_are_let_go(bm25, monkeypatch):
                 for _ in range(2_000):
                     client.sendall(b"a")
                     threading.Event().wait(0.01)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32-le"])
+def test_a_body_in_any_encoding_of_unicode_is_read(encoding):
+    assert read_request('{"query": "é"}'.encode(encoding)).queries == ("é",)
