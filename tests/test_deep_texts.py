@@ -41,15 +41,15 @@ def frames_left(count=0):
 @pytest.mark.parametrize("reader", READERS)
 def test_garbage_is_collected_with_a_stack_below_it(reader, text):
     """Json's reader alone leaves 10 frames. A class is garbage that only the collector ends."""
-    limits, left = gc.get_threshold(), []
+    limits, frames = gc.get_threshold(), []
     try:
         for first in range(100, frames_left(), 10):
             gc.collect(0)  # a class made now is in the youngest generation; a round over all is dear after other tests
-            weakref.finalize(type("Loop", (), {}), lambda: left.append(frames_left()))
+            weakref.finalize(type("Loop", (), {}), lambda: frames.append(frames_left()))
             gc.set_threshold(first)
             with contextlib.suppress(ValueError, AgentEnvsError, wire.BadRequest):
                 READERS[reader](text)
     finally:
         gc.set_threshold(*limits)
     gc.collect(0)
-    assert len(left) > 50 and min(left) > 300
+    assert len(frames) > 50 and min(frames) > 300
